@@ -94,10 +94,13 @@ fn who_has_only_its_ends_asks_others_or_says_what_is_missing() {
 
     // The owner wants more to stay here than has come.
     let ends = Ends { prefix: 3, suffix: 1, width: Width::Free };
-    let more = Question { file, ends, ..question(Pooling::Always, measured(1, 5000)) };
-    let choice = more.choose(&told(PLENTY), &book(now), now);
-    let error = choice.refusal("Ember", more.reach, |_| String::new()).expect("on their way");
-    assert!(matches!(error.wording, Some(Wording::EndsOnTheirWay { .. })), "{error}");
+    for pooling in [Pooling::WhenFaster, Pooling::Always] {
+        let file = file.clone();
+        let more = Question { file, ends, ..question(pooling, measured(1, 5000)) };
+        let choice = more.choose(&told(PLENTY), &book(now), now);
+        let error = choice.refusal("Ember", more.reach, |_| String::new()).expect("on their way");
+        assert!(matches!(error.wording, Some(Wording::EndsOnTheirWay { .. })), "{error}");
+    }
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! Adverts promise a model by its digest, and cheap checks see only what no layer could have
 //! answered. So before a device is first relied on, known numbers go through one of its layers and
 //! through the same layer here, and both answers are compared. The numbers are drawn from a fixed
-//! seed and hold nothing of a person's; which layer is asked nobody can foresee. What was found
+//! seed and hold nothing of a person's; which layer is asked nobody can foresee, unless this device
+//! has only its ends of the model, and with them one layer to compare. What was found
 //! counts for as long as device, model, offered layers and version of the app stay the same, at
 //! most [`FORGET_AFTER`]; then it is asked again, so that a device that was mended comes back. A
 //! device whose answer is wrong gets no layers of that model meanwhile, nor does one that a spot
@@ -336,6 +337,17 @@ mod tests {
         assert!(!agree(&rows(1.0), &noise) && !agree(&noise, &noise));
         let shorter = Activation::from_f32(&[1.0, -1.0], 2, DTYPE).unwrap();
         assert!(!agree(&rows(1.0), &shorter));
+    }
+
+    #[test]
+    fn what_is_compared_is_here_and_offered() {
+        let range = LayerRange::with_len;
+        let ends = [range(0, 2), range(11, 1)];
+        assert_eq!(in_common(range(1, 10), &ends), Some(range(1, 1)), "the one layer more");
+        assert_eq!(in_common(range(2, 9), &ends), None, "nothing of it is here");
+        assert_eq!(in_common(range(0, 12), &ends), Some(range(0, 2)));
+        assert_eq!(in_common(range(4, 3), &[range(0, 12)]), Some(range(4, 3)));
+        assert_eq!(in_common(range(4, 3), &[]), None);
     }
 
     #[test]
