@@ -8,6 +8,7 @@ pub mod activation;
 pub mod clock;
 pub mod code;
 pub mod env;
+pub mod extent;
 pub mod id;
 pub mod layers;
 pub mod limits;
@@ -23,6 +24,7 @@ pub mod wake;
 
 pub use activation::{Activation, ActivationDtype, ActivationError};
 pub use code::ErrorCode;
+pub use extent::Extent;
 pub use id::{ModelDigest, PeerId};
 pub use layers::{LayerRange, ModelPart};
 pub use logit_rows::LogitRows;

@@ -7,13 +7,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nook_base::ModelDigest;
+use nook_base::{Extent, ModelDigest};
 
 use crate::folder::FileKey;
 
 /// What a text begins with that means all of a model, and only its ends.
-const PREFIXES: [(HousePart, &str); 2] =
-    [(HousePart::Whole, "house:"), (HousePart::Ends, "house-ends:")];
+const PREFIXES: [(Extent, &str); 2] = [(Extent::Whole, "house:"), (Extent::Ends, "house-ends:")];
 
 const ENDING: &str = ".gguf";
 
@@ -25,17 +24,8 @@ const NAME_BYTES_MAX: usize = 96;
 pub struct HouseSource {
     model: ModelDigest,
     name: String,
-    part: HousePart,
+    extent: Extent,
     entry: Option<String>,
-}
-
-/// How much of the model is meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HousePart {
-    /// All of it.
-    Whole,
-    /// What the device that asks computes itself when others compute the rest.
-    Ends,
 }
 
 /// A text that names no model of the house.
@@ -47,13 +37,13 @@ impl HouseSource {
     /// The model `model`, of which somebody says that it is called `said`.
     #[must_use]
     pub fn new(model: ModelDigest, said: &str) -> Self {
-        Self { model, name: harmless(said), part: HousePart::Whole, entry: None }
+        Self { model, name: harmless(said), extent: Extent::Whole, entry: None }
     }
 
     /// Its ends alone.
     #[must_use]
     pub fn ends(self) -> Self {
-        Self { part: HousePart::Ends, ..self }
+        Self { extent: Extent::Ends, ..self }
     }
 
     /// The same, asked for as this entry of the catalogue.
@@ -70,8 +60,8 @@ impl HouseSource {
 
     /// How much of it.
     #[must_use]
-    pub fn part(&self) -> HousePart {
-        self.part
+    pub fn extent(&self) -> Extent {
+        self.extent
     }
 
     /// A name for it: letters, digits, `-`, `_` and `.`, never first a dot.
@@ -104,7 +94,7 @@ impl HouseSource {
     }
 
     fn prefix(&self) -> &'static str {
-        PREFIXES.iter().find(|(part, _)| *part == self.part).map_or("", |(_, prefix)| prefix)
+        PREFIXES.iter().find(|(extent, _)| *extent == self.extent).map_or("", |(_, prefix)| prefix)
     }
 }
 
@@ -119,8 +109,9 @@ impl FromStr for HouseSource {
     type Err = HouseSourceError;
 
     fn from_str(text: &str) -> Result<Self, HouseSourceError> {
-        let begun = PREFIXES.iter().find_map(|(part, it)| Some((*part, text.strip_prefix(it)?)));
-        let (part, rest) = begun.ok_or(HouseSourceError)?;
+        let begun =
+            PREFIXES.iter().find_map(|(extent, it)| Some((*extent, text.strip_prefix(it)?)));
+        let (extent, rest) = begun.ok_or(HouseSourceError)?;
         let (file, entry) = match rest.split_once('#') {
             Some((file, entry)) => (file, Some(entry.to_owned())),
             None => (rest, None),
@@ -131,7 +122,9 @@ impl FromStr for HouseSource {
         let is_plain = entry.as_deref().is_none_or(|entry| harmless(entry) == entry);
         // What was made here is read here; anything else was changed by hand.
         let is_ours = is_plain && harmless(name) == name;
-        is_ours.then(|| Self { model, name: name.to_owned(), part, entry }).ok_or(HouseSourceError)
+        is_ours
+            .then(|| Self { model, name: name.to_owned(), extent, entry })
+            .ok_or(HouseSourceError)
     }
 }
 

@@ -41,7 +41,7 @@ pub use copying::{Bringer, CopyOrder, CopyWish, Halt};
 pub use error::FetchError;
 pub use fetching::{Fetched, Fetcher, Order, Pin};
 pub use folder::{FileKey, Folder, Slot};
-pub use house_source::{HousePart, HouseSource, HouseSourceError};
+pub use house_source::{HouseSource, HouseSourceError};
 pub use limits::{
     DISK_RESERVE_BYTES, FILE_BYTES_MAX, HUBS_MAX, Limits, Pace, REDIRECTS_MAX, SYNC_EVERY_BYTES,
     URL_BYTES_MAX,

@@ -11,10 +11,10 @@ use std::time::Instant;
 
 use nook_api::sentence;
 use nook_api::views::Problem;
-use nook_base::{ModelDigest, PeerId, env};
+use nook_base::{Extent, ModelDigest, PeerId, env};
 use nook_fetch::{
-    Catalogue, CopyOrder, Fetcher, FileKey, Folder, HousePart, HouseSource, Hubs, Limits, Order,
-    Progress, Pulse, Room as _, Seats, Source, SystemRoom,
+    Catalogue, CopyOrder, Fetcher, FileKey, Folder, HouseSource, Hubs, Limits, Order, Progress,
+    Pulse, Room as _, Seats, Source, SystemRoom,
 };
 use nook_store::{DownloadEntry, DownloadWish, Home};
 use tokio::sync::watch;
@@ -185,9 +185,9 @@ impl Downloads {
             let meant = source.entry().and_then(|id| self.catalogue.get(id));
             let pin = meant.map(|meant| meant.order.pin.clone()).unwrap_or_default();
             let is_its_key = source.key().as_str() == entry.key;
-            let work = match source.part() {
-                HousePart::Whole => Work::Copy(CopyOrder { source, pin }),
-                HousePart::Ends => Work::TakeEnds(source),
+            let work = match source.extent() {
+                Extent::Whole => Work::Copy(CopyOrder { source, pin }),
+                Extent::Ends => Work::TakeEnds(source),
             };
             return is_its_key.then_some(work).ok_or_else(changed);
         }
@@ -230,8 +230,8 @@ pub(crate) fn disk_free(folder: &Path) -> Option<u64> {
 
 impl Downloads {
     /// The copy of so much of this model, if it is in the list.
-    pub(crate) fn copy_of(&self, model: ModelDigest, part: HousePart) -> Option<&DownloadEntry> {
-        let is_it = |source: HouseSource| source.model() == model && source.part() == part;
+    pub(crate) fn copy_of(&self, model: ModelDigest, extent: Extent) -> Option<&DownloadEntry> {
+        let is_it = |source: HouseSource| source.model() == model && source.extent() == extent;
         let entries = self.list.entries().iter();
         let mut copies = entries.filter(|entry| entry.source.parse().is_ok_and(is_it));
         copies.next()

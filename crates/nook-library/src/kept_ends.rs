@@ -2,6 +2,17 @@
 
 use nook_base::{LayerRange, ModelPart};
 
+/// Embedding and head together are about as large as so many layers, in models with the
+/// vocabularies of today and 1 to 32 billion parameters.
+pub const ENDS_IN_LAYERS: u64 = 6;
+
+/// About how many bytes one layer is of a file of `bytes` bytes with so many layers, of which
+/// nothing else is known.
+#[must_use]
+pub fn layer_bytes_of(bytes: u64, layers: u32) -> u64 {
+    bytes / u64::from(layers).saturating_add(ENDS_IN_LAYERS)
+}
+
 /// Layers that this device keeps for itself of every model that it uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeptEnds {
@@ -29,10 +40,8 @@ impl KeptEnds {
     pub(crate) fn bytes_of(self, bytes: u64, layers: u32) -> u64 {
         let [start, end] = self.parts(layers);
         let taken = start.layers.len().saturating_add(end.layers.len());
-        // Of models with large vocabularies, from 1 to 32 billion parameters, embedding and head
-        // together are about as large as six layers.
-        let each = bytes / u64::from(layers).saturating_add(6);
-        each.saturating_mul(u64::from(taken).saturating_add(6)).min(bytes)
+        let each = layer_bytes_of(bytes, layers);
+        each.saturating_mul(u64::from(taken).saturating_add(ENDS_IN_LAYERS)).min(bytes)
     }
 }
 

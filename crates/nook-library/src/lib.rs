@@ -40,7 +40,7 @@ pub use events::{Answered, Job, LibraryEffect, LibraryEvent, Surroundings, Trans
 pub use fits::Fits;
 pub use folder::{Brought, FolderSeen, MoveProgress, NotBrought};
 pub use judging::Checked;
-pub use kept_ends::KeptEnds;
+pub use kept_ends::{ENDS_IN_LAYERS, KeptEnds, layer_bytes_of};
 pub use machine::ModelLibrary;
 pub use on_disk::DownloadsLook;
 pub use part_failure::PartFailure;

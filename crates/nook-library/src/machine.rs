@@ -17,9 +17,10 @@ use std::path::Path;
 
 use nook_api::views::TroubleView;
 use nook_api::{Answer, ModelCommand, NodeError};
+use nook_base::Extent;
 use nook_resources::catalogue::Entry;
 use nook_resources::traffic::Traffic;
-use nook_store::{Extent, Home, Library};
+use nook_store::{Home, Library};
 use tokio_util::sync::CancellationToken;
 
 use crate::copies::Copies;
@@ -161,7 +162,7 @@ impl ModelLibrary {
                 self.answer(Answered::Download(answer, begun));
             }
             Of::CopyModel { model, from, extent, answer } => {
-                let begun = self.copy_model(&model, from, extent, around);
+                let begun = self.copy_model(&model, from, extent.into(), around);
                 self.answer(Answered::Download(answer, begun));
             }
             Of::ChangeDownload { key, ask, answer } => {

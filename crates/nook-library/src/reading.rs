@@ -5,11 +5,11 @@ use std::path::Path;
 
 use nook_api::NodeError;
 use nook_api::views::{Trouble, TroubleView, Wording};
-use nook_base::{ErrorCode, ModelDigest};
+use nook_base::{ErrorCode, Extent, ModelDigest};
 use nook_model::ModelFile;
 use nook_resources::catalogue::Entry;
 use nook_resources::open_models::{FilePlace, Listed, open_file};
-use nook_store::{Extent, FileState, ImportError, ModelEntry};
+use nook_store::{FileState, ImportError, ModelEntry};
 
 use crate::kept_ends::KeptEnds;
 

@@ -14,7 +14,7 @@ use nook_plan::{
 };
 
 use nook_api::views::{FitKind, FitView};
-use nook_library::{Fits, ModelLibrary};
+use nook_library::{ENDS_IN_LAYERS, Fits, ModelLibrary, layer_bytes_of};
 use nook_requester::PROMPT_TOKENS_USUAL;
 use nook_requester::{REPLY_TOKENS_EXPECTED, costs};
 use nook_resources::adverts::AdvertBook;
@@ -123,9 +123,8 @@ impl Basis {
         if !(1..=LAYERS_BELIEVED_MAX).contains(&layers) {
             return unknown();
         }
-        // The ends of a model are about as large as two of its layers.
-        let layer_bytes = bytes / u64::from(layers).saturating_add(2);
-        let ends_bytes = layer_bytes.saturating_mul(2);
+        let layer_bytes = layer_bytes_of(bytes, layers);
+        let ends_bytes = layer_bytes.saturating_mul(ENDS_IN_LAYERS);
         let costs = Costs { layers, hidden: 4096, kv_width: 1024, layer_bytes, ends_bytes };
         self.fit(&costs_of(&costs))
     }

@@ -44,9 +44,9 @@ pub use json::DocumentError;
 pub use keyring::KeyringTrouble;
 pub use lent_days::{LENT_DAYS_MAX, LentDay, LentDays, LentDaysFile};
 pub use library::{
-    EMBER, Extent, FileStanding, FileState, ImportError, Library, LibraryError,
-    MODEL_NAME_BYTES_MAX, MODELS_MAX, MOVE_RESERVE_BYTES, ModelEntry, ModelsMove, MoveError,
-    MovePlan, ResolveError, Staged, Stager, Take, partial_file_name, recover_move,
+    EMBER, FileStanding, FileState, ImportError, Library, LibraryError, MODEL_NAME_BYTES_MAX,
+    MODELS_MAX, MOVE_RESERVE_BYTES, ModelEntry, ModelsMove, MoveError, MovePlan, ResolveError,
+    Staged, Stager, Take, partial_file_name, recover_move,
 };
 pub use measured::{
     CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX, Measured, MeasuredConduct,

@@ -16,7 +16,7 @@ mod staging;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nook_base::ModelDigest;
+use nook_base::{Extent, ModelDigest};
 use serde::{Deserialize, Serialize};
 
 use crate::durable::{self, FileError, Readers};
@@ -59,19 +59,9 @@ pub struct ModelEntry {
     pub built_in: bool,
     /// Whether the file is the library's own, to be deleted with the entry.
     pub owned: bool,
-    /// How much of the model is wanted here.
+    /// How much of the model is wanted here. The file of its ends lies in
+    /// [`Library::partial_folder`], and whoever takes tensors into it also deletes it.
     pub extent: Extent,
-}
-
-/// How much of a model its owner wants to have here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// The whole file.
-    Whole,
-    /// What this device itself computes: embedding, first and last layers, head. The rest is for
-    /// other devices. The file lies in [`Library::partial_folder`], and whoever takes tensors into
-    /// it also deletes it.
-    Ends,
 }
 
 /// Whether a model's file is what it was, as far as a look at its length tells. Its content is

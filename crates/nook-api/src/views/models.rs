@@ -1,6 +1,7 @@
 //! Models as front ends show them: those that are here, those that could be, and those on their
 //! way.
 
+use nook_base::Extent;
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
@@ -166,6 +167,15 @@ enum CopyExtent {
     /// layers between.
     Ends,
 }
+}
+
+impl From<CopyExtent> for Extent {
+    fn from(wanted: CopyExtent) -> Self {
+        match wanted {
+            CopyExtent::Whole => Self::Whole,
+            CopyExtent::Ends => Self::Ends,
+        }
+    }
 }
 
 view! {

@@ -9,10 +9,10 @@
 use std::collections::BTreeSet;
 
 use nook_api::NodeError;
-use nook_base::ModelDigest;
-use nook_fetch::{HousePart, HouseSource, Progress};
+use nook_base::{Extent, ModelDigest};
+use nook_fetch::{HouseSource, Progress};
 use nook_model::ModelFile;
-use nook_store::{DownloadEntry, DownloadWish, Extent};
+use nook_store::{DownloadEntry, DownloadWish};
 use tokio::sync::watch;
 
 use super::ModelLibrary;
@@ -109,10 +109,9 @@ impl ModelLibrary {
 
     /// Parts of `model` did not come.
     pub(super) fn ends_failed(&mut self, model: ModelDigest, why: &PartFailure) {
-        // Also one that is in the list no more: its files go when its job is over.
-        let under_way = &self.downloads.under_way;
+        // One that was deleted is in no list, and one that rests hears of others' failures.
         let Some(key) = self.ends_download(model).map(|entry| entry.key.clone()) else { return };
-        if !under_way.contains_key(&key) {
+        if !self.downloads.under_way.contains_key(&key) {
             return;
         }
         match why {
@@ -230,5 +229,5 @@ impl ModelLibrary {
 /// The model of which an entry of the downloads takes the ends.
 pub(crate) fn ends_of(entry: &DownloadEntry) -> Option<ModelDigest> {
     let source: HouseSource = entry.source.parse().ok()?;
-    (source.part() == HousePart::Ends).then(|| source.model())
+    (source.extent() == Extent::Ends).then(|| source.model())
 }

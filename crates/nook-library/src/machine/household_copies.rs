@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nook_api::NodeError;
-use nook_api::views::{CopyExtent, DownloadTrouble, DownloadView, Wording};
-use nook_base::{ErrorCode, PeerId};
-use nook_fetch::{CopyOrder, HousePart, HouseSource, Seat};
-use nook_store::{DownloadEntry, DownloadWish, Extent, ModelEntry};
+use nook_api::views::{DownloadTrouble, DownloadView, Wording};
+use nook_base::{ErrorCode, Extent, PeerId};
+use nook_fetch::{CopyOrder, HouseSource, Seat};
+use nook_store::{DownloadEntry, DownloadWish, ModelEntry};
 use nook_wire::{Have, HaveModel};
 
 use super::ModelLibrary;
@@ -27,35 +27,30 @@ impl ModelLibrary {
         &mut self,
         wanted: &str,
         from: Option<String>,
-        extent: CopyExtent,
+        extent: Extent,
         around: &Surroundings<'_>,
     ) -> Result<DownloadView, NodeError> {
         let first = from.map(|device| (around.paired)(&device)).transpose()?;
         let meant = self.meant_in_house(wanted.trim(), first)?;
         let is_here = |here: &&ModelEntry| match (here.extent, extent) {
             // All of it may come where only its ends are.
-            (Extent::Ends, CopyExtent::Whole) => false,
-            (Extent::Ends, CopyExtent::Ends) => true,
+            (Extent::Ends, wanted) => wanted == Extent::Ends,
             (Extent::Whole, _) => !self.is_lost(here),
         };
         if let Some(here) = self.library.get(meant.model).filter(is_here) {
             return Err(refused(&format!("this model is here already, as {}", here.name)));
         }
         let entry = self.downloads.catalogue.get(wanted.trim()).map(|entry| entry.id.clone());
-        let part = match extent {
-            CopyExtent::Whole => HousePart::Whole,
-            CopyExtent::Ends => HousePart::Ends,
-        };
-        let known = self.downloads.copy_of(meant.model, part).cloned();
+        let known = self.downloads.copy_of(meant.model, extent).cloned();
         // A part that is here already keeps its key, which hangs on the name that it was first
         // heard under.
         let before = known.as_ref().and_then(|known| known.source.parse::<HouseSource>().ok());
         let said = before.as_ref().map_or(meant.name.as_str(), HouseSource::name);
         let source = HouseSource::new(meant.model, said);
-        let source = match (&entry, part) {
-            (_, HousePart::Ends) => source.ends(),
-            (Some(id), HousePart::Whole) => source.meant_as(id),
-            (None, HousePart::Whole) => source,
+        let source = match (&entry, extent) {
+            (_, Extent::Ends) => source.ends(),
+            (Some(id), Extent::Whole) => source.meant_as(id),
+            (None, Extent::Whole) => source,
         };
         let key = source.key().as_str().to_owned();
         let listed = DownloadEntry {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use nook_api::views::InHouseView;
-use nook_base::ModelDigest;
-use nook_fetch::{CatalogueEntry, DISK_RESERVE_BYTES, HousePart};
-use nook_store::Extent;
+use nook_base::{Extent, ModelDigest};
+use nook_fetch::{CatalogueEntry, DISK_RESERVE_BYTES};
 use nook_wire::HaveModel;
 
 use super::ModelLibrary;
@@ -43,8 +42,8 @@ impl ModelLibrary {
 
     fn household_view(&self, have: HaveModel, fits: &Fits) -> InHouseView {
         let free = self.downloads.disk_free();
-        let copy = self.downloads.copy_of(have.model, HousePart::Whole);
-        let copy = copy.or_else(|| self.downloads.copy_of(have.model, HousePart::Ends));
+        let copy = self.downloads.copy_of(have.model, Extent::Whole);
+        let copy = copy.or_else(|| self.downloads.copy_of(have.model, Extent::Ends));
         let ends_bytes = self.kept_ends.bytes_of(have.bytes, have.layers);
         let has_room =
             |bytes: u64| free.is_none_or(|free| free >= bytes.saturating_add(DISK_RESERVE_BYTES));

@@ -2,11 +2,9 @@
 
 use nook_api::views::Wording;
 use nook_api::{NodeError, sentence};
-use nook_base::{ErrorCode, ModelDigest};
+use nook_base::{ErrorCode, Extent, ModelDigest};
 use nook_resources::catalogue::{self, Entry};
-use nook_store::{
-    Extent, FileStanding, ImportError, LibraryError, ModelEntry, ResolveError, Staged,
-};
+use nook_store::{FileStanding, ImportError, LibraryError, ModelEntry, ResolveError, Staged};
 
 use super::ModelLibrary;
 use crate::events::{Job, LibraryEffect, Surroundings};

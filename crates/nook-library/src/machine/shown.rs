@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use nook_api::views::{CatalogueView, DownloadState, DownloadView, FitKind, ModelView};
-use nook_base::ModelDigest;
-use nook_fetch::{HousePart, HouseSource, Phase, Source};
+use nook_base::{Extent, ModelDigest};
+use nook_fetch::{HouseSource, Phase, Source};
 use nook_resources::catalogue::Entry;
 use nook_store::{DownloadEntry, DownloadWish};
 
@@ -78,11 +78,11 @@ impl ModelLibrary {
             holders.values().filter(|holder| holder.model(model).is_some()).collect();
         let origin: Vec<&str> = having.iter().map(|holder| holder.giver.name.as_str()).collect();
         let said = having.first().and_then(|holder| holder.model(model));
-        let length = said.map(|it| match source.part() {
-            HousePart::Whole => it.bytes,
-            HousePart::Ends => self.kept_ends.bytes_of(it.bytes, it.layers),
+        let length = said.map(|it| match source.extent() {
+            Extent::Whole => it.bytes,
+            Extent::Ends => self.kept_ends.bytes_of(it.bytes, it.layers),
         });
-        let here = self.parts.known.get(&model).filter(|_| source.part() == HousePart::Ends);
+        let here = self.parts.known.get(&model).filter(|_| source.extent() == Extent::Ends);
         let waits = view.state == DownloadState::Waiting && having.is_empty();
         DownloadView {
             origin: origin.join(", "),

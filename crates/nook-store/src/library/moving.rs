@@ -24,7 +24,9 @@ use std::{fs, io};
 use files::{check_room, copy, file_bytes, is_one_disk, make_folder, succeeded};
 use serde::{Deserialize, Serialize};
 
-use super::{Extent, FOLDER, Library, partial_file_name};
+use super::{FOLDER, Library, partial_file_name};
+use nook_base::Extent;
+
 use crate::durable::{self, Deed, FileError};
 use crate::home::Home;
 use crate::json;

@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nook_base::ModelDigest;
+use nook_base::{Extent, ModelDigest};
 use nook_store::{
-    DocumentError, EMBER, Extent, FileState, Home, HomeChoice, ImportError, Library, LibraryError,
+    DocumentError, EMBER, FileState, Home, HomeChoice, ImportError, Library, LibraryError,
     ModelEntry, ResolveError, Take,
 };
 use proptest::prelude::*;
