@@ -102,10 +102,11 @@ impl Asking {
     pub(crate) fn fail(&mut self, why: impl Into<String>) -> Halt {
         self.call = None;
         self.due = 0..0;
+        self.last = why.into();
         if let Some((peer, _)) = &self.chosen {
+            tracing::info!(?peer, model = ?self.model, why = self.last, "it does not give on");
             self.failed.insert(*peer);
         }
-        self.last = why.into();
         Halt::Another { why: self.last.clone() }
     }
 

@@ -129,18 +129,26 @@ impl Bridge {
         Ok(())
     }
 
-    /// What goes into a room goes slowly from now on: so many kilobits a second.
+    /// What goes into a room goes slowly from now on: so many kilobits a second. Nothing is lost on
+    /// the way: no more is sent at once than waits there, because a link whose packets are lost is
+    /// silent for as long as one whose device is gone.
     pub fn slow(&self, room: usize, kbit: u32) -> anyhow::Result<()> {
+        // The first number is the least, the last the most that is under way to a program.
+        let window = "echo 4096 65536 131072 > /proc/sys/net/ipv4/tcp_rmem";
+        self.rooms[room].run_words(&["sh", "-c", window])?;
         // Where `ip` and `tc` are apart, `tc` is for the system's owner, whose programs are there.
         self.hub.run(&format!(
-            "/sbin/tc qdisc replace dev cable{room} root tbf rate {kbit}kbit burst 64kb latency 50ms"
+            "/sbin/tc qdisc replace dev cable{room} root tbf rate {kbit}kbit burst 64kb limit 512kb"
         ))?;
         Ok(())
     }
 
-    /// The same cable is as fast as it was.
+    /// A cable that was slow is fast again. What still waits before it is passed on: a queue that
+    /// is taken away loses all that is in it, and the link stays silent until that was sent again.
     pub fn speed_up(&self, room: usize) -> anyhow::Result<()> {
-        self.hub.run(&format!("/sbin/tc qdisc del dev cable{room} root"))?;
+        self.hub.run(&format!(
+            "/sbin/tc qdisc change dev cable{room} root tbf rate 10gbit burst 16mb limit 16mb"
+        ))?;
         Ok(())
     }
 
@@ -288,12 +296,14 @@ impl Anchor {
     }
 
     fn run(&self, line: &str) -> anyhow::Result<String> {
+        self.run_words(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    fn run_words(&self, line: &[&str]) -> anyhow::Result<String> {
         let words = self.enter();
-        let output = Command::new(&words[0])
-            .args(&words[1..])
-            .args(line.split(' '))
-            .output()
-            .with_context(|| line.to_owned())?;
+        let command = Command::new(&words[0]).args(&words[1..]).args(line).output();
+        let line = line.join(" ");
+        let output = command.with_context(|| line.clone())?;
         let said = String::from_utf8_lossy(&output.stderr);
         anyhow::ensure!(output.status.success(), "{line}: {}", said.trim());
         Ok(String::from_utf8(output.stdout)?)

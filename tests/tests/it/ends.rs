@@ -180,8 +180,11 @@ async fn more_than_the_ends_comes_where_the_others_have_not_the_memory_for_the_r
     let few = NodePlan::installed(PC).with("distributed_inference.host.max_lent_memory_mb", "60");
     let house = household_with(few).await?;
     let laptop = house.asking().home().to_owned();
+    let [in_house] = &house.asking().view().await?.in_house[..] else {
+        anyhow::bail!("one model is in the house");
+    };
+    let ends = in_house.ends_bytes;
     commands::run(&laptop, &models(&["copy", MODEL, "--ends"])).await?;
-    let ends = partial_file(&laptop)?.taken;
     let wish = Wish::text("Once upon a time", 6).by(MODEL);
     // Asking makes it the model in use; until the layers are here it is refused.
     let mut told = house.asking().reply(&wish).await?.end().await?;

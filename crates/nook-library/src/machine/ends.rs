@@ -103,6 +103,9 @@ impl ModelLibrary {
         let name = self.free_name(&entry.name).unwrap_or_else(|| model.short());
         let listed = self.library.list_ends(model, &name, bytes, around.unix);
         let listed = listed.map_err(|error| refused(&error.to_string()))?;
+        // It is shown as a model before the download is gone: who follows it sees no gap.
+        self.read_in(&listed)?;
+        self.library_changed();
         tracing::info!(?model, name = listed.name, "its ends are here");
         Ok(())
     }

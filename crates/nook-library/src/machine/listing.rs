@@ -77,15 +77,7 @@ impl ModelLibrary {
                 NodeError { wording, ..error }
             }
         })?;
-        let mut entry = entry(&model)?;
-        if let Some(known) = self.entries.iter().find(|known| known.digest() == entry.digest()) {
-            // Whoever holds a copy of it hears when the file moves, or that another one took its
-            // place.
-            known.listed.path.lies(&model.path);
-            entry.listed.path = known.listed.path.clone();
-        }
-        self.entries.retain(|known| known.digest() != entry.digest());
-        self.entries.push(entry.clone());
+        let entry = self.read_in(&model)?;
         self.forget_ends(entry.digest());
         if self.parts.known.contains_key(&entry.digest()) {
             // It reads from a file with holes, and all layers may be wanted from now on.
@@ -97,6 +89,20 @@ impl ModelLibrary {
             self.read_models();
         }
         Ok(entry.digest())
+    }
+
+    /// Reads the header of a listed model, and shows it from now on.
+    pub(super) fn read_in(&mut self, model: &ModelEntry) -> Result<Entry, NodeError> {
+        let mut entry = entry(model)?;
+        if let Some(known) = self.entries.iter().find(|known| known.digest() == entry.digest()) {
+            // Whoever holds a copy of it hears when the file moves, or that another one took its
+            // place.
+            known.listed.path.lies(&model.path);
+            entry.listed.path = known.listed.path.clone();
+        }
+        self.entries.retain(|known| known.digest() != entry.digest());
+        self.entries.push(entry.clone());
+        Ok(entry)
     }
 
     /// Takes a model off the list.
