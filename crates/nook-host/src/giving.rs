@@ -126,15 +126,32 @@ async fn serve(
     let peer = taker.pass.pass.peer();
     tracing::info!(?peer, model = ?want.model, from = want.from, "giving a model");
     loop {
-        let sent = tokio::select! {
-            biased;
-            // Whatever is said before the range has come is the end.
-            _ = from_taker.recv() => return Over::Left,
-            () = withdrawn(taker.giving.given.subscribe(), want.model) => return not_given(want.model),
-            sent = range(taker, &want, to_taker) => sent,
+        let mut early = None;
+        let sent = {
+            let sending = range(taker, &want, to_taker);
+            tokio::pin!(sending);
+            loop {
+                tokio::select! {
+                    biased;
+                    // The last piece may have come before this side is through with it, as while it
+                    // lets others go first. Whatever else is said before that is the end.
+                    said = from_taker.recv(), if early.is_none() => match said {
+                        Ok(Message::Want(next)) => early = Some(next),
+                        _ => return Over::Left,
+                    },
+                    () = withdrawn(taker.giving.given.subscribe(), want.model) => {
+                        return not_given(want.model);
+                    }
+                    sent = &mut sending => break sent,
+                }
+            }
         };
         if let Err(over) = sent {
             return over;
+        }
+        if let Some(next) = early {
+            want = next;
+            continue;
         }
         let next = tokio::select! {
             biased;

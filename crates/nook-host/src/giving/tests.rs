@@ -135,6 +135,21 @@ async fn ranges_come_as_the_file_has_them_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn the_next_range_is_asked_for_while_the_giver_still_lets_a_reply_go_first() {
+    let giver = Giver::new();
+    // It waits behind each chunk, the last as well, when the taker has all and asks on.
+    giver.giving.traffic.set(true);
+    let chunk = CHUNK_BYTES as u64;
+    let (mut call, _kept) = giver.asks(want(0, chunk)).await;
+    for from in [0, chunk, 5] {
+        let part = take(&mut call, from, chunk).await;
+        assert!(part == giver.bytes[from as usize..(from + chunk) as usize], "from {from}");
+        let next = if from == 0 { chunk } else { 5 };
+        call.send(Message::Want(want(next, chunk))).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn ranges_that_are_none_and_models_that_are_not_given_are_refused_by_name() {
     let giver = Giver::new();
     let long = giver.length();
