@@ -10,9 +10,12 @@ use nook_trust::Purpose;
 use nook_wire::{KeptHistory, Message};
 use tokio::sync::oneshot;
 
+use crate::devices::DeviceEvent;
 use crate::state::State;
 use nook_api::views::TroubleView;
-use nook_api::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply, StartedTurn, Turn};
+use nook_api::{
+    Answer, DeviceCommand, EmbedRequest, Embedded, GenerateRequest, Reply, StartedTurn, Turn,
+};
 use nook_host::HostEvent;
 use nook_requester::Me;
 use nook_requester::{Effect, Event, Lending, LentLayers, Surroundings};
@@ -106,6 +109,7 @@ impl State {
                 self.outbox.post(peer, Message::Place(wish));
             }
             Effect::Take { model, name, layers } => self.take_layers(model, &name, &layers),
+            Effect::Wake(peer) => self.wake(peer),
             Effect::PublishBook => self.publish_book(),
             Effect::Advertise => self.tell_host(HostEvent::AdvertsChanged),
             Effect::UsesLent(model) => self.host.note_served(model),
@@ -181,6 +185,13 @@ impl State {
                 self.outbox.say_now(peer);
             }
         }
+    }
+
+    /// Wakes a device for a reply, which sees by itself when it is there.
+    fn wake(&mut self, peer: PeerId) {
+        let (answer, _) = oneshot::channel();
+        let device = peer.to_string();
+        self.tell_devices(DeviceEvent::Asked(DeviceCommand::Wake { device, answer }));
     }
 
     /// Tells a device to drop what it keeps, as soon as there is a link to it.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nook_api::views::{PairingView, TroubleView, Wording};
 use nook_api::{Answer, NodeError, Sharing, sentence};
@@ -13,6 +14,7 @@ use nook_library::LibraryEvent;
 use nook_link::LinkEvent;
 use nook_link::pairing::{NotStored, OfferConfig, OfferError, StorePeer};
 use nook_resources::adverts::{AdvertBook, OwnDevice};
+use nook_store::Peer;
 use nook_trust::DeviceName;
 use nook_trust::pairing::Introduction;
 use nook_trust::purpose::RemoteWhole;
@@ -128,6 +130,15 @@ impl State {
         let paired = self.devices.peers().list().iter().map(|peer| peer.id);
         let (admitted, barred): (BTreeSet<_>, BTreeSet<_>) = paired.partition(may_compute);
         let keepers = if on { admitted } else { BTreeSet::new() };
+        let wakes = self.settings.settings().network.wake_helpers;
+        let sleeps = |peer: &Peer| {
+            let may_compute = keepers.contains(&peer.id) && !peer.wake.is_empty();
+            wakes && may_compute && self.links.link(peer.id).is_none()
+        };
+        let known = self.devices.peers().list();
+        let took =
+            |peer: &Peer| (peer.id, peer.woke_seconds.map(|it| Duration::from_secs(it.into())));
+        let asleep = known.iter().filter(|peer| sleeps(peer)).map(took).collect();
         let hears = |peer: &PeerId| keepers.contains(peer) && self.links.link(*peer).is_some();
         let heard = self.devices.heard().iter().filter(|(peer, _)| hears(peer));
         let book = AdvertBook {
@@ -138,6 +149,7 @@ impl State {
             suspected: self.requester.suspected(clock::now()),
             wrong: self.requester.wrong(clock::now()),
             own: self.own_devices(),
+            asleep,
             names: self
                 .devices
                 .peers()

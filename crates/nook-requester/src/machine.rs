@@ -153,6 +153,8 @@ pub enum Effect {
     },
     /// What is known of other devices has changed: the advert book is out of date.
     PublishBook,
+    /// A reply cannot be made without a device that sleeps: it is to be woken.
+    Wake(PeerId),
     /// What others are told of this device has changed.
     Advertise,
     /// This device computes on a model of which it lends layers.

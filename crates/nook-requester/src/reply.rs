@@ -26,7 +26,7 @@ pub(crate) use generation::{GenerationSetup, local_call};
 pub(crate) use handover::CacheCosts;
 pub(crate) use offload::Given;
 pub use sink::Me;
-pub(crate) use sink::ReplySink;
+pub(crate) use sink::{ReaderLeft, ReplySink};
 
 /// A reader that takes no event for this long has left without saying so; its reply ends.
 pub(crate) const READER_STALL_LIMIT: Duration = Duration::from_secs(60);

@@ -5,6 +5,7 @@
 //! [`Requester`]: crate::machine::Requester
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, Sensitive, clock};
@@ -14,20 +15,37 @@ use nook_store::ActivationChoice;
 use nook_trust::DeviceKey;
 use tokio::sync::{mpsc, watch};
 
-use crate::choice::{Encoded, Question};
+use crate::choice::{Choice, Encoded, Lack, Question};
 use crate::machine::placement::PlacementLook;
 use crate::machine::probing::{ProbeTools, Probed, Round};
+use crate::machine::records::Note;
 use crate::machine::replies::{ReplyJob, ReplyTerms};
 use crate::machine::{Event, Said, Task, Work, embed};
 use crate::prompt;
 use crate::prompt::Ready;
-use crate::reply::{self, GenerationSetup, Given, ReplySink};
+use crate::reply::{self, GenerationSetup, Given, ReaderLeft, ReplySink};
+use nook_api::views::{ReplyEvent, ShardState};
 use nook_api::{
-    Answer, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reply, ReplyPiece,
+    Answer, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reach, Reply,
+    ReplyPiece,
 };
 use nook_resources::adverts::AdvertBook;
 use nook_resources::open_models::{Listed, OpenModel, OpenModelCache};
 use nook_resources::workers::Workers;
+
+/// How long a device is waited for that was never woken before; they take from seconds out of a
+/// light sleep to a minute from the disk.
+const WAKING_USUAL: Duration = Duration::from_secs(60);
+
+/// How much longer than last time: it also says what it lends.
+const WAKING_MARGIN: Duration = Duration::from_secs(30);
+
+/// Longest wait for devices that were woken. Then the reply is refused, as it is where nobody can
+/// be woken.
+const WAKING_MAX: Duration = Duration::from_secs(180);
+
+/// Shortest time between two looks of a reply that waits at what others offer.
+const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 /// What the tasks need.
 #[derive(Debug, Clone)]
@@ -184,32 +202,33 @@ impl Runner {
 
     async fn choose(
         &self,
-        question: Question,
+        mut question: Question,
         model: &OpenModel,
         ready: &Ready,
         sink: &mut ReplySink,
     ) -> Option<Way> {
-        let told = Encoded {
-            prompt: u32::try_from(ready.ids.len()).unwrap_or(u32::MAX),
-            tokens_max: ready.tokens_max,
-            held: self.workers.held(model.listed.digest).await,
-            memory_free: 0,
-            memory_ceiling: 0,
-            warm: model.prefix_cache.warm(&ready.ids, question.file.shape().layers),
-        };
         let reach = question.reach;
         let may_narrow = question.format == ActivationChoice::ByLink;
-        let book = self.book.borrow().clone();
-        // Sizing a large model looks at thousands of names, and the system is asked for its memory.
-        let choosing = tokio::task::spawn_blocking(move || {
-            let memory_free = question.memory_free(&told.held);
-            let memory_ceiling = question.memory_ceiling(&told);
-            let told = Encoded { memory_free, memory_ceiling, ..told };
-            let choice = question.choose(&told, &book, clock::now());
-            let spare = (question.room_here(&told, &choice.route), question.layers_here());
-            (choice, told, spare)
-        });
-        let (choice, told, (room_here, weights_here)) = choosing.await.ok()?;
+        let (mut news, mut until) = (self.book.clone(), None);
+        let (choice, told, (room_here, weights_here)) = loop {
+            news.mark_unchanged();
+            let (looked, choice, told, spare) = self.decide(question, model, ready).await?;
+            question = looked;
+            // What is on its way to this device comes whoever is awake.
+            let is_for_others = !matches!(choice.lack, None | Some(Lack::Ends));
+            if !is_for_others || reach == Reach::ThisDevice {
+                break (choice, told, spare);
+            }
+            if until.is_none() {
+                until = self.wake(sink).await.ok()?.map(|wait| tokio::time::Instant::now() + wait);
+            }
+            let Some(until) = until else { break (choice, told, spare) };
+            tokio::select! {
+                () = sink.events.closed() => return None,
+                () = tokio::time::sleep_until(until) => break (choice, told, spare),
+                Ok(()) = news.changed() => tokio::time::sleep(LOOK_PAUSE).await,
+            }
+        };
         sink.decided(&model.listed, &choice, &told).await;
         let name = |peer| sink.name(Place::Peer(peer));
         if let Some(refusal) = choice.refusal(&model.listed.name, reach, name) {
@@ -229,6 +248,50 @@ impl Runner {
         });
         let (route, is_planned) = (choice.route, choice.is_planned);
         Some(Way { route, room_here, weights_here, is_planned, dtype, whole })
+    }
+
+    /// Looks at the house as it is now; `None` when the node is leaving.
+    async fn decide(
+        &self,
+        question: Question,
+        model: &OpenModel,
+        ready: &Ready,
+    ) -> Option<(Question, Choice, Encoded, (u32, Vec<LayerRange>))> {
+        let told = Encoded {
+            prompt: u32::try_from(ready.ids.len()).unwrap_or(u32::MAX),
+            tokens_max: ready.tokens_max,
+            held: self.workers.held(model.listed.digest).await,
+            memory_free: 0,
+            memory_ceiling: 0,
+            warm: model.prefix_cache.warm(&ready.ids, question.file.shape().layers),
+        };
+        let book = self.book.borrow().clone();
+        // Sizing a large model looks at thousands of names, and the system is asked for its memory.
+        let choosing = tokio::task::spawn_blocking(move || {
+            let memory_free = question.memory_free(&told.held);
+            let memory_ceiling = question.memory_ceiling(&told);
+            let told = Encoded { memory_free, memory_ceiling, ..told };
+            let choice = question.choose(&told, &book, clock::now());
+            let spare = (question.room_here(&told, &choice.route), question.layers_here());
+            (question, choice, told, spare)
+        });
+        choosing.await.ok()
+    }
+
+    /// Wakes the devices that can be woken, and tells the reader; how long they are waited for.
+    /// None where nobody sleeps whom this device may wake.
+    async fn wake(&self, sink: &mut ReplySink) -> Result<Option<Duration>, ReaderLeft> {
+        let asleep = self.book.borrow().asleep.clone();
+        for peer in asleep.keys() {
+            let device = sink.name(Place::Peer(*peer));
+            let event = ReplyEvent::ShardStatus { device, status: ShardState::Awaited };
+            sink.tell(event, Vec::new()).await?;
+        }
+        let wait = asleep.values().map(|took| took.unwrap_or(WAKING_USUAL) + WAKING_MARGIN).max();
+        if wait.is_some() {
+            sink.tell_house(Note::Wakes(asleep.into_keys().collect())).await;
+        }
+        Ok(wait.map(|wait| wait.min(WAKING_MAX)))
     }
 
     /// Works out vectors. Whoever stops waiting ends it.

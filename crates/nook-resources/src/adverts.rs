@@ -45,6 +45,9 @@ pub struct AdvertBook {
     pub wrong: BTreeSet<(PeerId, ModelDigest)>,
     /// Devices of the same person that run whole requests, where this device's owner wants that.
     pub own: BTreeMap<PeerId, OwnDevice>,
+    /// Devices that may compute, are not linked and can be woken, with how long it took the last
+    /// time; none where this device's owner does not want that.
+    pub asleep: BTreeMap<PeerId, Option<Duration>>,
     /// Names of all devices that are known, for people.
     pub names: BTreeMap<PeerId, String>,
 }

@@ -59,9 +59,9 @@ pub use port_keys::{
 };
 pub use settings::{
     ActivationChoice, Acts, ChatSettings, DeviceSettings, GlanceError, HostSettings,
-    InferenceSettings, Language, Megabytes, ModelsSettings, NetworkSettings, NoQuietHours,
-    PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS, Setting, SettingValue, Settings,
-    SettingsError, SettingsFile, Side, SplitChoice, Takes, WindowSettings,
+    InferenceSettings, Language, Megabytes, ModelNames, ModelsSettings, NetworkSettings,
+    NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS, Setting,
+    SettingValue, Settings, SettingsError, SettingsFile, Side, SplitChoice, Takes, WindowSettings,
     document as settings_document, setting, template as settings_template,
     typescript as settings_typescript, usual_shard_bytes,
 };

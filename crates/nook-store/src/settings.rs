@@ -15,6 +15,7 @@ mod edit;
 mod file;
 mod kinds;
 mod memory;
+mod model_names;
 mod pausing;
 mod renamed;
 mod setting;
@@ -31,6 +32,7 @@ pub use declared::{
 pub use documents::{document, template, typescript};
 pub use file::{GlanceError, SettingsError, SettingsFile};
 pub use memory::usual_shard_bytes;
+pub use model_names::ModelNames;
 pub use pausing::{NoQuietHours, QuietHours};
 pub use setting::{Acts, Setting, Side, Takes};
 pub use value::SettingValue;

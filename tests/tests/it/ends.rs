@@ -2,7 +2,7 @@
 //! it. Nothing is set; all of it is done with the commands that people type.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,9 +10,10 @@ use nook_api::views::{DownloadState, FitKind, HouseholdView};
 use nook_testkit::installed::{
     MODEL, PartialFile, allow_each_other, import, lent, pair, received, recipe,
 };
-use nook_testkit::{Household, NodePlan, Signal, Wish, commands, files_below, installed};
+use nook_testkit::{Household, NodePlan, Signal, Wish, commands, files_below, installed, skip};
 
 use crate::home::{LAPTOP, PC};
+use crate::waking::{DISCARD, heard, magic};
 
 /// The first computer has no model; the second has one, and each lets the other help.
 async fn household() -> anyhow::Result<Household> {
@@ -199,6 +200,44 @@ async fn more_than_the_ends_comes_where_the_others_have_not_the_memory_for_the_r
     assert_eq!(told.ids, house.node(1).answer(&wish.clone().alone()).await?.ids);
     let PartialFile { length, taken, .. } = partial_file(&laptop)?;
     assert!(ends < taken && taken < length, "{ends}, {taken}, {length}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reply_wakes_the_computer_without_which_it_cannot_be_made() -> anyhow::Result<()> {
+    let mut house = household_with(NodePlan::installed(PC)).await?;
+    let laptop = house.asking().home().to_owned();
+    commands::run(&laptop, &models(&["copy", MODEL, "--ends"])).await?;
+    let set = |home: PathBuf, key: &'static str| async move {
+        commands::run(&home, &["settings", "set", key, "true"]).await
+    };
+    set(house.node(1).home().to_owned(), "network.let_others_wake").await?;
+    let wakeable = |view: &HouseholdView| view.devices.iter().any(|device| device.wakeable);
+    house.asking().until("it can be woken", wakeable).await?;
+    house.asking().until("the PC lends", |view| lent(view, PC) > 9).await?;
+    house.node_mut(1).leave().await?;
+    let is_away = |view: &HouseholdView| view.devices.iter().all(|device| !device.connected);
+    house.asking().until("the PC sleeps", is_away).await?;
+    let bridge = house.bridge().context("each has a computer of its own")?;
+    let Ok(ears) = bridge.hear(1, DISCARD) else {
+        skip("a reply wakes a computer", "no socket may be put into a namespace");
+        return Ok(());
+    };
+    let mac = bridge.mac(1)?;
+
+    // Not by itself until this computer's owner wants that.
+    let wish = Wish::text("Once upon a time", 6).by(MODEL);
+    let sentence = refused(&house, &wish).await?;
+    assert!(sentence.contains(&format!("{PC} is not connected: start it")), "{sentence}");
+    set(laptop, "network.wake_helpers").await?;
+    let mut reply = house.asking().reply(&wish).await?;
+    assert_eq!(reply.until_awaited().await?.awaited, [PC]);
+    let packet = tokio::task::spawn_blocking(move || heard(&ears)).await??;
+    assert_eq!(packet, magic(&mac)?);
+    house.node_mut(1).start_again().await?;
+    let told = reply.whole().await?;
+    assert_eq!(told.devices(), [LAPTOP, PC, LAPTOP], "{told:?}");
+    assert_eq!(told.ids, house.node(1).answer(&wish.alone()).await?.ids);
     Ok(())
 }
 

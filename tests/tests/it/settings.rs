@@ -98,6 +98,25 @@ async fn a_route_has_no_more_computers_than_the_owner_allows() -> anyhow::Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn words_leave_only_for_the_models_that_are_named() -> anyhow::Result<()> {
+    const KEY: &str = "distributed_inference.whole_models";
+    let asks = NodePlan::new(ASKING).with("distributed_inference.whole_on_own_devices", "true");
+    let house = Household::sharing([asks, NodePlan::new(FIRST)]).await?;
+    let asking = house.asking();
+    asking.trust(FIRST, Trust::Own).await?;
+    house.node(1).trust(ASKING, Trust::Own).await?;
+    let takes = |view: &HouseholdView| view.devices.iter().any(|device| device.takes_whole);
+    asking.until("whole requests may go there", takes).await?;
+    assert_eq!(story(asking).await?.devices(), [FIRST], "no model is named");
+    set(asking, KEY, SettingData::Texts(vec!["another".to_owned()])).await?;
+    let here = story(asking).await?;
+    assert_eq!(here.devices().first(), Some(&ASKING), "{here:?}");
+    set(asking, KEY, SettingData::Texts(vec!["another".to_owned(), "Ember".to_owned()])).await?;
+    assert_eq!(story(asking).await?.devices(), [FIRST]);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn only_the_layers_that_are_named_are_offered() -> anyhow::Result<()> {
     const KEY: &str = "distributed_inference.host.layers";
     let house = three().await?;

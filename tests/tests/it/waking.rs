@@ -17,7 +17,7 @@ const HELPER: &str = "Study PC";
 const PACKET_BYTES: usize = 102;
 
 /// The port of a magic packet.
-const DISCARD: u16 = 9;
+pub(crate) const DISCARD: u16 = 9;
 
 /// Longest wait for it.
 const HEARD_LIMIT: Duration = Duration::from_secs(60);
@@ -104,7 +104,7 @@ async fn a_helper_that_never_allowed_it_is_not_called() -> anyhow::Result<()> {
 }
 
 /// The first thing that comes.
-fn heard(ears: &UdpSocket) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn heard(ears: &UdpSocket) -> anyhow::Result<Vec<u8>> {
     ears.set_read_timeout(Some(HEARD_LIMIT))?;
     let mut packet = vec![0; 2 * PACKET_BYTES];
     let bytes = ears.recv(&mut packet).context("no magic packet came")?;
@@ -113,7 +113,7 @@ fn heard(ears: &UdpSocket) -> anyhow::Result<Vec<u8>> {
 }
 
 /// What wakes the card with this address.
-fn magic(mac: &str) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn magic(mac: &str) -> anyhow::Result<Vec<u8>> {
     let mac: Result<Vec<u8>, _> = mac.split(':').map(|it| u8::from_str_radix(it, 16)).collect();
     let packet = [vec![0xff; 6], mac?.repeat(16)].concat();
     anyhow::ensure!(packet.len() == PACKET_BYTES);

@@ -28,6 +28,8 @@ export interface SettingValues {
   'network.give_models': boolean;
   /** Whether trusted computers of the same network may wake this one while it sleeps (Wake-on-LAN). They are told the hardware address of its network card for that. */
   'network.let_others_wake': boolean;
+  /** Whether this computer wakes others by itself, where their owners let it, for a reply that it cannot make without them. The reply waits meanwhile. */
+  'network.wake_helpers': boolean;
   /** The folder of the models. Without it, they lie in the data folder. `nook models folder` changes it and moves the files; a change by hand moves nothing. */
   'models.folder': string | null;
   /** How freely the model chooses its words; 0 always takes the likeliest. */
@@ -46,6 +48,8 @@ export interface SettingValues {
   'distributed_inference.split': 'planned' | 'uniform' | 'weighted';
   /** Whether a whole request may run on a faster computer that both sides mark `own`. That computer sees the prompt and the reply. */
   'distributed_inference.whole_on_own_devices': boolean;
+  /** Which models `whole_on_own_devices` counts for, by the names that `nook models` shows; all of them where none is named. Words for any other model stay on this computer. */
+  'distributed_inference.whole_models': string[];
   /** The most computers that compute one reply. */
   'distributed_inference.max_shards_per_request': number;
   /** How long a computer may be silent before it counts as late. Its offers live four times as long. */
@@ -107,6 +111,7 @@ export const DEFAULTS: SettingValues = {
   'network.loopback': false,
   'network.give_models': true,
   'network.let_others_wake': false,
+  'network.wake_helpers': false,
   'models.folder': null,
   'chat.temperature': 0.7,
   'window.language': null,
@@ -116,6 +121,7 @@ export const DEFAULTS: SettingValues = {
   'distributed_inference.pooling': "when_faster",
   'distributed_inference.split': "planned",
   'distributed_inference.whole_on_own_devices': false,
+  'distributed_inference.whole_models': [],
   'distributed_inference.max_shards_per_request': 16,
   'distributed_inference.shard_health_timeout_seconds': 30,
   'distributed_inference.fallback_to_local': true,
@@ -150,6 +156,7 @@ export const OFFERED = [
   'gate.copy',
   'network.give_models',
   'network.let_others_wake',
+  'network.wake_helpers',
   'window.notifications',
   'window.safe_graphics',
   'distributed_inference.pooling',

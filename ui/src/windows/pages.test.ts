@@ -222,10 +222,12 @@ it('a device that sleeps and allows it is woken from its card, which then says h
   await vi.waitFor(() => { expect(card()?.textContent).toContain('The last time, that took 22 s.'); });
 });
 
-it('whether others may wake this computer is switched under sharing', async () => {
+it('whether others may wake this computer, and it them by itself, is switched under sharing', async () => {
   await go('sharing');
   await user.click(screen.getByTestId('let-others-wake'));
   expect(backend.house.settings.values['network.let_others_wake']).toBe(true);
+  await user.click(screen.getByTestId('wake-helpers'));
+  expect(backend.house.settings.values['network.wake_helpers']).toBe(true);
 });
 
 describe('the first start', () => {

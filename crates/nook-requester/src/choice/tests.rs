@@ -144,6 +144,7 @@ fn each_paired_device_stands_as_adverts_gate_and_conduct_say() {
         suspected: BTreeSet::new(),
         wrong: [(peer(8), MODEL)].into(),
         own: [].into(),
+        asleep: [].into(),
         names: (1..=8).map(|number| (peer(number), number.to_string())).collect(),
     };
     let question = question(Pooling::WhenFaster, Facts::default());

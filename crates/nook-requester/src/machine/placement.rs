@@ -231,7 +231,7 @@ impl Requester {
         let InUse { listed, file, .. } = used;
         let movable = self.movable(listed.digest, around);
         let aim = (Reach::House, replies::format(None, around));
-        let question = self.question(listed.digest, file, aim, around);
+        let question = self.question(&listed, file, aim, around);
         Some(Effect::Start(Task(Work::LookAtPlacement(Box::new(PlacementLook {
             question,
             movable,

@@ -53,6 +53,8 @@ pub(crate) enum Note {
     Joined(Vec<Joint>),
     /// A reply waits for what is named, for as long as that is held.
     Awaits(Weak<Awaited>),
+    /// A reply that has not begun waits for these devices, which sleep.
+    Wakes(Vec<PeerId>),
     /// The reply came to its end, with these devices in its route.
     SeenThrough { model: ModelDigest, peers: Vec<PeerId>, norm_bounds: NormBounds },
 }
@@ -85,6 +87,7 @@ impl Note {
             | Self::Went { .. }
             | Self::Passed { .. }
             | Self::Awaits(_)
+            | Self::Wakes(_)
             | Self::SeenThrough { .. } => Some(self),
         }
     }
@@ -193,6 +196,7 @@ impl Requester {
                 self.awaiting.begin(awaited);
                 return Vec::new();
             }
+            Note::Wakes(peers) => return peers.into_iter().map(Effect::Wake).collect(),
             Note::Measured { .. } | Note::Joined(_) | Note::Probed { .. } | Note::Opened { .. } => {
                 self.on_measured(note, now);
                 return Vec::new();

@@ -108,7 +108,7 @@ impl Requester {
             false => FallBack::Refuse,
         };
         let format = format(request.activation_dtype, around);
-        let question = self.question(listed.digest, file.clone(), (request.reach, format), around);
+        let question = self.question(&listed, file.clone(), (request.reach, format), around);
         let terms = ReplyTerms {
             conversation,
             asked: around.now,
@@ -133,7 +133,7 @@ impl Requester {
     /// What there is to decide by for a reply with this model, as the house is now.
     pub(super) fn question(
         &self,
-        model: ModelDigest,
+        listed: &Listed,
         file: ModelFile,
         (reach, format): (Reach, ActivationChoice),
         around: &Surroundings<'_>,
@@ -141,7 +141,7 @@ impl Requester {
         let inference = &around.settings.inference;
         Question {
             me: around.me.clone(),
-            model,
+            model: listed.digest,
             file,
             pooling: inference.pooling,
             split: inference.split,
@@ -149,12 +149,17 @@ impl Requester {
             format,
             ends: ends(inference),
             hops_max: (inference.max_shards_per_request as usize).min(HOPS_MAX),
-            whole: match inference.whole_on_own_devices {
-                true => OffloadPolicy::OnOwnDevices,
-                false => OffloadPolicy::Refused,
-            },
-            facts: self.estimates.facts(model, around.now),
+            whole: whole(inference, &listed.name),
+            facts: self.estimates.facts(listed.digest, around.now),
         }
+    }
+}
+
+/// Whether a whole request for the model of this name may run on another device of the owner.
+fn whole(inference: &InferenceSettings, name: &str) -> OffloadPolicy {
+    match inference.whole_on_own_devices && inference.whole_models.has(name) {
+        true => OffloadPolicy::OnOwnDevices,
+        false => OffloadPolicy::Refused,
     }
 }
 

@@ -111,6 +111,7 @@ impl Scene {
             Effect::Start(Task(Work::LookAtPlacement(look))) => {
                 format!("look at placement with {} movable", look.movable.len())
             }
+            Effect::Wake(peer) => format!("wake {}", peer.0[0]),
             Effect::Take { layers, .. } => format!("take {layers:?}"),
             Effect::AskToHold(_, wish) if wish.layers.is_empty() => "give back".to_owned(),
             Effect::AskToHold(_, wish) => format!("ask to hold {}", wish.layers),

@@ -16,6 +16,7 @@ use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
 use super::declare::{Found, Section, declare, narrowed};
 use super::kinds::SettingType;
+use super::model_names::ModelNames;
 use super::pausing::QuietHours;
 use super::setting::{Setting, Side, at_once, next_start};
 use super::value::SettingValue;
@@ -87,6 +88,9 @@ declare! {
         /// (Wake-on-LAN). They are told the hardware address of its network card for that.
         "network.let_others_wake" => let_others_wake: bool = false,
             at_once(Side::Links).in_window();
+        /// Whether this computer wakes others by itself, where their owners let it, for a reply that
+        /// it cannot make without them. The reply waits meanwhile.
+        "network.wake_helpers" => wake_helpers: bool = false, at_once(Asking).in_window();
     }
 
     /// Model files.
@@ -132,6 +136,10 @@ declare! {
         /// computer sees the prompt and the reply.
         "distributed_inference.whole_on_own_devices" => whole_on_own_devices: bool = false,
             at_once(Asking).in_window();
+        /// Which models `whole_on_own_devices` counts for, by the names that `nook models` shows;
+        /// all of them where none is named. Words for any other model stay on this computer.
+        "distributed_inference.whole_models" => whole_models: ModelNames = ModelNames::ALL,
+            at_once(Asking).example("[\"household\"]");
         /// The most computers that compute one reply.
         "distributed_inference.max_shards_per_request" => max_shards_per_request: u32 = 16,
             at_once(Asking).whole(1, HOPS_MAX as i64).unit("computers");

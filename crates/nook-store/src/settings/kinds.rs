@@ -10,6 +10,7 @@ use std::time::Duration;
 use nook_base::{ActivationDtype, LayerRange};
 use nook_trust::{DeviceName, TrustLevel};
 
+use super::model_names::{ModelNames, NAMES_MAX};
 use super::pausing::QuietHours;
 use super::setting::{Setting, Takes};
 use super::value::SettingValue;
@@ -236,6 +237,20 @@ impl SettingType for Vec<String> {
 
     fn write(&self) -> SettingValue {
         SettingValue::Texts(self.clone())
+    }
+}
+
+impl SettingType for ModelNames {
+    const TAKES: Takes = Takes::Texts("names of models, at most 256");
+
+    fn read(value: &SettingValue, _: &Setting) -> Option<Self> {
+        let SettingValue::Texts(names) = value else { return None };
+        (names.len() <= NAMES_MAX && names.iter().all(|it| !it.is_empty()))
+            .then(|| Self(names.clone()))
+    }
+
+    fn write(&self) -> SettingValue {
+        SettingValue::Texts(self.0.clone())
     }
 }
 

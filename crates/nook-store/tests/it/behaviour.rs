@@ -51,6 +51,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "tests/tests/it/waking.rs",
         "a_sleeping_helper_that_allows_it_is_called_and_waited_for",
     ),
+    (
+        "network.wake_helpers",
+        "tests/tests/it/ends.rs",
+        "a_reply_wakes_the_computer_without_which_it_cannot_be_made",
+    ),
     ("models.folder", "tests/tests/it/moving.rs", "a_folder_that_was_named_by_hand_can_be_chosen"),
     (
         "chat.temperature",
@@ -91,6 +96,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "distributed_inference.whole_on_own_devices",
         "tests/tests/it/offload.rs",
         "only_the_owner_of_the_asking_device_lets_words_out",
+    ),
+    (
+        "distributed_inference.whole_models",
+        WHOLE_NODE,
+        "words_leave_only_for_the_models_that_are_named",
     ),
     (
         "distributed_inference.max_shards_per_request",

@@ -97,6 +97,8 @@ export const house: Strings['house'] = {
     title: 'Aufwecken',
     allow: 'Andere Computer dürfen diesen aufwecken',
     allowHint: 'Wenn dieser Computer schläft, dürfen ihn Computer im selben Netz aufwecken, denen du vertraust. Sie erfahren dafür die Adresse seiner Netzwerkkarte (Wake-on-LAN). In der Firmware des Computers muss es auch eingeschaltet sein.',
+    helpers: 'Dieser Computer darf Helfer selbst aufwecken',
+    helpersHint: 'Eine Antwort, die dieser Computer allein nicht geben kann, weckt die schlafenden Computer auf, deren Besitzer das erlauben, und wartet auf sie.',
   },
   reasons: {
     no_room: 'der Datenträger ist voll',

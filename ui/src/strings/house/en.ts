@@ -114,6 +114,8 @@ export const house = {
     title: 'Waking up',
     allow: 'Other computers may wake this one',
     allowHint: 'When this computer sleeps, computers that you trust in the same network may wake it. They are told the address of its network card for that (Wake-on-LAN). It must be switched on in the computer’s firmware as well.',
+    helpers: 'This computer may wake helpers by itself',
+    helpersHint: 'A reply that this computer cannot make alone wakes the computers that sleep, where their owners let it, and waits for them.',
   },
   reasons: {
     no_room: 'the disk is full',
