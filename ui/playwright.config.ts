@@ -8,8 +8,7 @@ const PORT = Number(process.env['PAGES_PORT'] ?? 1421);
 export default defineConfig({
   testDir: 'tests/pages',
   outputDir: 'node_modules/.playwright',
-  // One after another: pictures and frames are those of a page that has the machine to itself.
-  workers: 1,
+  workers: 2,
   forbidOnly: true,
   reporter: 'list',
   // Only what hangs takes this long, also where a machine has much else to do.
@@ -26,8 +25,9 @@ export default defineConfig({
   },
   projects: [
     { name: 'pages', testMatch: '*.spec.ts' },
-    { name: 'bench', testMatch: '*.bench.ts' },
-    { name: 'pictures', testMatch: '*.pictures.ts' },
+    // One after another: pictures and frames are those of a page that has the machine to itself.
+    { name: 'bench', testMatch: '*.bench.ts', workers: 1 },
+    { name: 'pictures', testMatch: '*.pictures.ts', workers: 1 },
   ],
   webServer: {
     command: `npm run household && npx vite preview --mode household --port ${String(PORT)}`,
