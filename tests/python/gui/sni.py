@@ -6,6 +6,7 @@ its own, so that tests stay plain functions.
 """
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -22,6 +23,8 @@ MENU_INTERFACE = "com.canonical.dbusmenu"
 CALL_SECONDS = 60
 # They end a test that hangs; a busy machine may take a good part of it.
 WAIT_SECONDS = 60
+# What the bus answers for one that has left.
+NO_REPLY = "org.freedesktop.DBus.Error.NoReply"
 # What GDBus answers for a path at which nothing is exported, and for an interface that is not there.
 NOT_THERE = {
     "org.freedesktop.DBus.Error.UnknownMethod",
@@ -32,6 +35,10 @@ NOT_THERE = {
 
 class NotOnTheBusError(RuntimeError):
     """The object asked is not on the bus, or not yet."""
+
+
+class LeftWithoutAnswerError(RuntimeError):
+    """Whoever was asked has left the bus instead of answering."""
 
 
 @dataclass
@@ -169,7 +176,9 @@ class Panel:
         path = self.properties(item)["Menu"]
         now = int(time.time()) & 0xFFFF_FFFF
         body = [entry.number, "clicked", Variant("i", 0), now]
-        self._call(self._menu_call(item, path, "Event", "isvu", body))
+        # A click on Quit or Restart ends whoever would answer: no panel asks for more.
+        with contextlib.suppress(LeftWithoutAnswerError):
+            self._call(self._menu_call(item, path, "Event", "isvu", body))
 
     def close(self) -> None:
         """Leaves the bus, as a panel that crashes does."""
@@ -191,6 +200,8 @@ class Panel:
         reply = self._run(asyncio.wait_for(self._bus.call(message), CALL_SECONDS))
         if reply.message_type is MessageType.ERROR:
             failure = NotOnTheBusError if reply.error_name in NOT_THERE else RuntimeError
+            if reply.error_name == NO_REPLY:
+                failure = LeftWithoutAnswerError
             raise failure(f"{message.member}: {reply.error_name}: {reply.body}")
         return reply.body
 
