@@ -51,7 +51,13 @@ impl ModelLibrary {
         }
         let still = self.moving.job.is_none();
         match found {
-            Some(found) if is_now && still && library.models() == self.library.models() => {
+            // What was read before the headers were asked for again may be out of date.
+            Some(found)
+                if is_now
+                    && still
+                    && !self.moving.looking.is_unread
+                    && library.models() == self.library.models() =>
+            {
                 self.parts.seen(parts);
                 self.on_read(found, !is_there);
             }
