@@ -224,6 +224,7 @@ impl Runner {
             }
             let Some(until) = until else { break (choice, told, spare) };
             tokio::select! {
+                biased;
                 () = sink.events.closed() => return None,
                 () = tokio::time::sleep_until(until) => break (choice, told, spare),
                 Ok(()) = news.changed() => tokio::time::sleep(LOOK_PAUSE).await,

@@ -204,17 +204,19 @@ impl OpenModelCache {
     /// A kept conversation was deleted: nothing of it is gone on with. What its replies left of
     /// each model.
     pub fn forget(&self, conversation: i64) -> Left {
-        self.left(|prefix_cache| prefix_cache.forget(conversation))
+        self.left(|model| model.prefix_cache.forget(conversation))
     }
 
-    /// What has a part on devices that may not compute any more, or words on those that may not see
-    /// them.
+    /// What has a part on devices that may not compute any more, or words of a model on those that may not
+    /// see them.
     pub fn revoke(
         &self,
         may_compute: impl Fn(PeerId) -> bool,
-        may_see: impl Fn(PeerId) -> bool,
+        may_see: impl Fn(&Listed, PeerId) -> bool,
     ) -> Left {
-        self.left(|prefix_cache| prefix_cache.revoke(&may_compute, &may_see))
+        self.left(|model| {
+            model.prefix_cache.revoke(&may_compute, |peer| may_see(&model.listed, peer))
+        })
     }
 
     /// Only these models are on the list still. What the replies of the others have left.
@@ -224,9 +226,9 @@ impl OpenModelCache {
         gone.map(|model| (model.listed.digest, model.prefix_cache.close())).collect()
     }
 
-    fn left(&self, of: impl Fn(&PrefixCache) -> Unwanted) -> Left {
+    fn left(&self, of: impl Fn(&OpenModel) -> Unwanted) -> Left {
         let models = self.models();
-        let left = models.iter().map(|model| (model.listed.digest, of(&model.prefix_cache)));
+        let left = models.iter().map(|model| (model.listed.digest, of(model)));
         left.filter(|(_, unwanted)| !unwanted.is_empty()).collect()
     }
 

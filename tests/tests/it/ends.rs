@@ -230,6 +230,13 @@ async fn a_reply_wakes_the_computer_without_which_it_cannot_be_made() -> anyhow:
     let sentence = refused(&house, &wish).await?;
     assert!(sentence.contains(&format!("{PC} is not connected: start it")), "{sentence}");
     set(laptop, "network.wake_helpers").await?;
+    let alone = house.asking().reply(&wish.clone().alone()).await?.end().await?;
+    assert!(alone.aborted.is_some() && alone.awaited.is_empty(), "nobody helps there: {alone:?}");
+    // Whoever stops waiting gives the place of the reply back.
+    let mut left = house.asking().reply(&wish).await?;
+    left.until_awaited().await?;
+    drop(left);
+    house.asking().until_vitals("no reply waits", |vitals| vitals.replies == 0).await?;
     let mut reply = house.asking().reply(&wish).await?;
     assert_eq!(reply.until_awaited().await?.awaited, [PC]);
     let packet = tokio::task::spawn_blocking(move || heard(&ears)).await??;

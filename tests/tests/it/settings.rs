@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 
 use nook_api::views::{HouseholdView, PauseReason, SettingAsk, SettingData, Trust};
-use nook_api::{NodeCalls as _, PairTarget, Request};
+use nook_api::{NodeCalls as _, PairTarget, Request, Vitals};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange};
 use nook_testkit::{Device, Garbage, Household, Lender, Node, NodePlan, Told, Wish, nook};
 use nook_wire::Open;
@@ -98,7 +98,7 @@ async fn a_route_has_no_more_computers_than_the_owner_allows() -> anyhow::Result
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn words_leave_only_for_the_models_that_are_named() -> anyhow::Result<()> {
+async fn whole_requests_leave_only_for_the_models_that_are_named() -> anyhow::Result<()> {
     const KEY: &str = "distributed_inference.whole_models";
     let asks = NodePlan::new(ASKING).with("distributed_inference.whole_on_own_devices", "true");
     let house = Household::sharing([asks, NodePlan::new(FIRST)]).await?;
@@ -108,7 +108,12 @@ async fn words_leave_only_for_the_models_that_are_named() -> anyhow::Result<()> 
     let takes = |view: &HouseholdView| view.devices.iter().any(|device| device.takes_whole);
     asking.until("whole requests may go there", takes).await?;
     assert_eq!(story(asking).await?.devices(), [FIRST], "no model is named");
+    let kept = |count: u16| {
+        move |vitals: &Vitals| vitals.workers.iter().map(|it| it.parked).sum::<u16>() == count
+    };
+    house.node(1).until_vitals("the request is kept", kept(1)).await?;
     set(asking, KEY, SettingData::Texts(vec!["another".to_owned()])).await?;
+    house.node(1).until_vitals("what was kept of it goes", kept(0)).await?;
     let here = story(asking).await?;
     assert_eq!(here.devices().first(), Some(&ASKING), "{here:?}");
     set(asking, KEY, SettingData::Texts(vec!["another".to_owned(), "Ember".to_owned()])).await?;

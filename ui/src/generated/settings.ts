@@ -48,7 +48,7 @@ export interface SettingValues {
   'distributed_inference.split': 'planned' | 'uniform' | 'weighted';
   /** Whether a whole request may run on a faster computer that both sides mark `own`. That computer sees the prompt and the reply. */
   'distributed_inference.whole_on_own_devices': boolean;
-  /** Which models `whole_on_own_devices` counts for, by the names that `nook models` shows; all of them where none is named. Words for any other model stay on this computer. */
+  /** Which models `whole_on_own_devices` counts for, by the names that `nook models` shows; all of them where none is named. With any other model, replies are divided at most. */
   'distributed_inference.whole_models': string[];
   /** The most computers that compute one reply. */
   'distributed_inference.max_shards_per_request': number;

@@ -14,6 +14,7 @@ use nook_plan::Place;
 use nook_wire::{KeptHistory, OffloadKept};
 
 use crate::machine::{Effect, Requester, Surroundings};
+use nook_resources::open_models::Listed;
 use nook_resources::prefix_cache::Unwanted;
 
 impl Requester {
@@ -23,7 +24,7 @@ impl Requester {
     }
 
     /// Devices that may not compute for this one any more, or not see its words, drop what they
-    /// keep of either. Who may compute is read from the book, where a reply that ends just now sees
+    /// keep of either, also where that is so for one model alone. Who may compute is read from the book, where a reply that ends just now sees
     /// it too.
     pub(super) fn revoke(
         &mut self,
@@ -31,7 +32,9 @@ impl Requester {
         around: &Surroundings<'_>,
     ) -> Vec<Effect> {
         let may_compute = |peer: PeerId| around.book.keepers.contains(&peer);
-        all(self.open_models.revoke(may_compute, |peer| may_see.contains(&peer)))
+        let named = &around.settings.inference.whole_models;
+        let may_see = |model: &Listed, peer| may_see.contains(&peer) && named.has(&model.name);
+        all(self.open_models.revoke(may_compute, may_see))
     }
 
     /// What the replies of models that are not here any more have left goes.

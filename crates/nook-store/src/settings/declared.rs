@@ -137,7 +137,7 @@ declare! {
         "distributed_inference.whole_on_own_devices" => whole_on_own_devices: bool = false,
             at_once(Asking).in_window();
         /// Which models `whole_on_own_devices` counts for, by the names that `nook models` shows;
-        /// all of them where none is named. Words for any other model stay on this computer.
+        /// all of them where none is named. With any other model, replies are divided at most.
         "distributed_inference.whole_models" => whole_models: ModelNames = ModelNames::ALL,
             at_once(Asking).example("[\"household\"]");
         /// The most computers that compute one reply.

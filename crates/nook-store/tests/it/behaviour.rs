@@ -100,7 +100,7 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
     (
         "distributed_inference.whole_models",
         WHOLE_NODE,
-        "words_leave_only_for_the_models_that_are_named",
+        "whole_requests_leave_only_for_the_models_that_are_named",
     ),
     (
         "distributed_inference.max_shards_per_request",
