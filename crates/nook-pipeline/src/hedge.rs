@@ -174,7 +174,10 @@ impl Pipeline {
     /// Ends what runs beside the main stage at `index`.
     pub(crate) fn drop_side(&mut self, index: usize, reason: CloseReason) {
         while self.has_side(index) {
-            self.close(index + 1, reason);
+            // One of several that follow each other may be in the middle of a further step.
+            let is_busy = !self.stages[index + 1].under_way.is_empty();
+            let is_cut = is_busy && reason == CloseReason::Finished;
+            self.close(index + 1, if is_cut { CloseReason::Superseded } else { reason });
             self.retire(index + 1);
         }
         self.drop_unread_logs();

@@ -10,6 +10,7 @@ mod case;
 mod chain;
 mod checks;
 mod door;
+mod drawn;
 mod giving;
 mod late;
 mod mishap;
