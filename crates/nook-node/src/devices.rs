@@ -39,7 +39,7 @@ pub(crate) use joining::refusal;
 pub(crate) use pairing::{Window, resolve};
 use shown::{bad, level};
 pub(crate) use shown::{name_of, paired, trust};
-use wake::Waking;
+use wake::Wakings;
 
 /// What the problems of devices are noted under.
 const REFUSED: &str = "refused";
@@ -194,10 +194,8 @@ pub(crate) struct Devices {
     terms: BTreeMap<PeerId, HelpTerms>,
     /// How this device is woken from where each of them is.
     wake_from: BTreeMap<PeerId, Vec<WakeAddress>>,
-    /// When it was last kept where a device can be woken.
-    wake_kept: BTreeMap<PeerId, Instant>,
-    /// Devices that are called now.
-    wakings: BTreeMap<PeerId, Waking>,
+    /// Those that are called now, or did not come.
+    wakings: Wakings,
     window: Option<Window>,
     /// What is wrong with single devices, by subject.
     troubles: BTreeMap<&'static str, BTreeMap<PeerId, TroubleView>>,
@@ -217,8 +215,7 @@ impl Devices {
             names_taken: None,
             terms: BTreeMap::new(),
             wake_from: BTreeMap::new(),
-            wake_kept: BTreeMap::new(),
-            wakings: BTreeMap::new(),
+            wakings: Wakings::default(),
             window: None,
             troubles: BTreeMap::new(),
             effects: Vec::new(),
@@ -248,7 +245,7 @@ impl Devices {
             DeviceEvent::LinkUp(up) => self.on_link_up(up, around),
             DeviceEvent::LinkDown(peer) => self.on_link_down(peer),
             DeviceEvent::Said(peer, message) => self.on_message(peer, message, around),
-            DeviceEvent::NotCalled(peer, why) => self.not_called(peer, &why),
+            DeviceEvent::NotCalled(peer, why) => self.not_called(peer, &why, around.now),
             DeviceEvent::RefusedBy(peer) => self.on_refused_by(peer),
             DeviceEvent::VersionMismatch(peer, versions) => {
                 let trouble = versions::trouble(&self.name_of(peer), versions);

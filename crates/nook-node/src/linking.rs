@@ -133,7 +133,8 @@ impl State {
         let wakes = self.settings.settings().network.wake_helpers;
         let sleeps = |peer: &Peer| {
             let may_compute = keepers.contains(&peer.id) && !peer.wake.is_empty();
-            wakes && may_compute && self.links.link(peer.id).is_none()
+            let is_away = self.links.link(peer.id).is_none();
+            wakes && may_compute && is_away && !self.devices.has_overslept(peer.id)
         };
         let known = self.devices.peers().list();
         let took =

@@ -4,11 +4,12 @@
 //!
 //! [`Requester`]: crate::machine::Requester
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nook_base::tasks::Tasks;
-use nook_base::{ActivationDtype, ErrorCode, LayerRange, Sensitive, clock};
+use nook_base::{ActivationDtype, ErrorCode, LayerRange, PeerId, Sensitive, clock};
 use nook_link::Links;
 use nook_plan::{OffloadPolicy, Place, Route};
 use nook_store::ActivationChoice;
@@ -44,6 +45,10 @@ const WAKING_MARGIN: Duration = Duration::from_secs(30);
 /// be woken.
 const WAKING_MAX: Duration = Duration::from_secs(180);
 
+/// How long devices are waited for that are neither called any more nor there: one that loses its
+/// link again is called no more, but on its way.
+const GIVEN_UP: Duration = Duration::from_secs(1);
+
 /// Shortest time between two looks of a reply that waits at what others offer.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
@@ -78,6 +83,35 @@ struct Way {
     dtype: ActivationDtype,
     /// The device that is to run everything first, if one is.
     whole: Option<Given>,
+}
+
+/// How long a reply waits for devices that it had woken.
+#[derive(Debug)]
+struct Patience {
+    woken: BTreeSet<PeerId>,
+    until: Instant,
+}
+
+impl Patience {
+    /// With devices that are asleep and took so long the last time; none where nobody is.
+    fn with(asleep: &BTreeMap<PeerId, Option<Duration>>, now: Instant) -> Option<Self> {
+        let wait = asleep.values().map(|took| took.unwrap_or(WAKING_USUAL) + WAKING_MARGIN).max()?;
+        Some(Self { woken: asleep.keys().copied().collect(), until: now + wait.min(WAKING_MAX) })
+    }
+
+    /// Once nobody is on the way any more, what those lend who came is heard soon or never.
+    fn look(
+        &mut self,
+        asleep: &BTreeMap<PeerId, Option<Duration>>,
+        is_linked: impl Fn(PeerId) -> bool,
+        now: Instant,
+    ) {
+        if self.woken.iter().any(|peer| asleep.contains_key(peer)) {
+            return;
+        }
+        let came = self.woken.iter().any(|peer| is_linked(*peer));
+        self.until = self.until.min(now + if came { WAKING_MARGIN } else { GIVEN_UP });
+    }
 }
 
 impl Runner {
@@ -209,7 +243,7 @@ impl Runner {
     ) -> Option<Way> {
         let reach = question.reach;
         let may_narrow = question.format == ActivationChoice::ByLink;
-        let (mut news, mut until) = (self.book.clone(), None);
+        let (mut news, mut patience) = (self.book.clone(), None);
         let (choice, told, (room_here, weights_here)) = loop {
             news.mark_unchanged();
             let (looked, choice, told, spare) = self.decide(question, model, ready).await?;
@@ -219,14 +253,16 @@ impl Runner {
             if !is_for_others || reach == Reach::ThisDevice {
                 break (choice, told, spare);
             }
-            if until.is_none() {
-                until = self.wake(sink).await.ok()?.map(|wait| tokio::time::Instant::now() + wait);
+            if patience.is_none() {
+                patience = self.wake(sink).await.ok()?;
             }
-            let Some(until) = until else { break (choice, told, spare) };
+            let Some(patience) = &mut patience else { break (choice, told, spare) };
+            let is_linked = |peer| self.links.link(peer).is_some();
+            patience.look(&self.book.borrow().asleep, is_linked, clock::now());
             tokio::select! {
                 biased;
                 () = sink.events.closed() => return None,
-                () = tokio::time::sleep_until(until) => break (choice, told, spare),
+                () = tokio::time::sleep_until(patience.until.into()) => break (choice, told, spare),
                 Ok(()) = news.changed() => tokio::time::sleep(LOOK_PAUSE).await,
             }
         };
@@ -281,18 +317,18 @@ impl Runner {
 
     /// Wakes the devices that can be woken, and tells the reader; how long they are waited for.
     /// None where nobody sleeps whom this device may wake.
-    async fn wake(&self, sink: &mut ReplySink) -> Result<Option<Duration>, ReaderLeft> {
+    async fn wake(&self, sink: &mut ReplySink) -> Result<Option<Patience>, ReaderLeft> {
         let asleep = self.book.borrow().asleep.clone();
         for peer in asleep.keys() {
             let device = sink.name(Place::Peer(*peer));
             let event = ReplyEvent::ShardStatus { device, status: ShardState::Awaited };
             sink.tell(event, Vec::new()).await?;
         }
-        let wait = asleep.values().map(|took| took.unwrap_or(WAKING_USUAL) + WAKING_MARGIN).max();
-        if wait.is_some() {
+        let patience = Patience::with(&asleep, clock::now());
+        if patience.is_some() {
             sink.tell_house(Note::Wakes(asleep.into_keys().collect())).await;
         }
-        Ok(wait.map(|wait| wait.min(WAKING_MAX)))
+        Ok(patience)
     }
 
     /// Works out vectors. Whoever stops waiting ends it.
@@ -343,5 +379,34 @@ impl Runner {
             // A node that is leaving places nothing.
             let _ = events.send(Said::Outlook(model, outlook).into()).await;
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn devices_are_waited_for_as_long_as_last_time_and_no_longer_once_they_are_given_up() {
+        let now = clock::now();
+        let [near, far] = [PeerId([1; 32]), PeerId([2; 32])];
+        assert!(Patience::with(&BTreeMap::new(), now).is_none());
+        let both = BTreeMap::from([(near, Some(5 * SECOND)), (far, Some(3600 * SECOND))]);
+        let mut patience = Patience::with(&both, now).unwrap();
+        assert_eq!(patience.until, now + WAKING_MAX);
+        // One is there, the other is still called.
+        let one = BTreeMap::from([(far, Some(3600 * SECOND))]);
+        patience.look(&one, |peer| peer == near, now + SECOND);
+        assert_eq!(patience.until, now + WAKING_MAX);
+        // The other is given up: what the first lends is heard soon, and looking again adds nothing.
+        for later in [2, 20] {
+            patience.look(&BTreeMap::new(), |peer| peer == near, now + later * SECOND);
+            assert_eq!(patience.until, now + 2 * SECOND + WAKING_MARGIN);
+        }
+        // Nobody is there.
+        patience.look(&BTreeMap::new(), |_| false, now + 3 * SECOND);
+        assert_eq!(patience.until, now + 3 * SECOND + GIVEN_UP);
     }
 }

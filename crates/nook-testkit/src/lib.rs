@@ -14,6 +14,7 @@
 mod asking;
 mod bridge;
 pub mod commands;
+mod cpu_share;
 mod device;
 mod file_server;
 mod fixtures;
@@ -36,6 +37,7 @@ mod system_bus;
 
 pub use asking::{Leg, Replying, Told, Wish};
 pub use bridge::Bridge;
+pub use cpu_share::CpuShare;
 pub use device::{Asked, Device};
 pub use file_server::{Fault, FileServer, Request as FileRequest, Served};
 pub use fixtures::{fixture, large_fixture, skip};

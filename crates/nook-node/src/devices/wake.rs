@@ -3,6 +3,7 @@
 //! Where a device can be woken it says itself, with its other terms, as long as its owner wants
 //! that; it is kept with the device, since it is needed when nobody answers there.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use nook_api::views::Wording;
@@ -29,12 +30,27 @@ pub(super) const CALL_PAUSE: Duration = Duration::from_secs(5);
 /// says one address after the other has them written to the disk no more often than that.
 pub(super) const KEEP_PAUSE: Duration = Duration::from_secs(10);
 
+/// How long a device that did not come, or could not be called, is not waited for by replies. The
+/// owner may call it all the same.
+pub(super) const OVERSLEPT_FOR: Duration = Duration::from_secs(600);
+
 /// Front ends that may wait for one device; a further one is told that it is busy.
 const WAITERS_MAX: usize = 16;
 
+/// Devices that are woken, were not, or say how they can be.
+#[derive(Debug, Default)]
+pub(super) struct Wakings {
+    /// Those that are called now.
+    called: BTreeMap<PeerId, Waking>,
+    /// Those that did not come when they were called, and since when that is known.
+    overslept: BTreeMap<PeerId, Instant>,
+    /// When it was last kept where a device can be woken.
+    kept: BTreeMap<PeerId, Instant>,
+}
+
 /// A device that is called.
 #[derive(Debug)]
-pub(super) struct Waking {
+struct Waking {
     begun: Instant,
     /// When it was called last.
     called: Instant,
@@ -64,7 +80,7 @@ impl Devices {
             self.push(DeviceEffect::AnswerWoken(answer, Ok(0)));
             return Ok(());
         }
-        if let Some(waking) = self.wakings.get_mut(&id) {
+        if let Some(waking) = self.wakings.called.get_mut(&id) {
             waking.waiters.retain(|waiter| !waiter.is_closed());
             if waking.waiters.len() >= WAITERS_MAX {
                 return Err((answer, ErrorCode::Busy.into()));
@@ -83,7 +99,7 @@ impl Devices {
             return Err((answer, not_allowed(self.name_of(id))));
         }
         let (now, waiters) = (around.now, vec![answer]);
-        self.wakings.insert(id, Waking { begun: now, called: now, calls: 1, waiters });
+        self.wakings.called.insert(id, Waking { begun: now, called: now, calls: 1, waiters });
         self.push(DeviceEffect::Call(id, addresses));
         Ok(())
     }
@@ -91,14 +107,20 @@ impl Devices {
     /// Calls once more whoever is still waited for, and gives up on whoever did not come.
     pub(super) fn go_on_waking(&mut self, around: &Surroundings<'_>) {
         let since = |at: Instant| around.now.saturating_duration_since(at);
-        let late: Vec<_> =
-            self.wakings.extract_if(.., |_, waking| since(waking.begun) >= WAKE_LIMIT).collect();
+        let is_late = |_: &PeerId, waking: &mut Waking| since(waking.begun) >= WAKE_LIMIT;
+        let late: Vec<_> = self.wakings.called.extract_if(.., is_late).collect();
+        let before = self.wakings.overslept.len();
+        self.wakings.overslept.retain(|_, at| since(*at) < OVERSLEPT_FOR);
+        if self.wakings.overslept.len() != before {
+            self.effects.push(DeviceEffect::PublishBook);
+        }
         for (id, waking) in late {
             tracing::info!(peer = ?id, "it was called and did not come");
+            self.overslept(id, around.now);
             self.end_waking(waking, &Err(not_there(self.name_of(id))));
         }
         let mut calls = Vec::new();
-        for (id, waking) in &mut self.wakings {
+        for (id, waking) in &mut self.wakings.called {
             if since(waking.called) >= CALL_PAUSE {
                 waking.called = around.now;
                 waking.calls = waking.calls.saturating_add(1);
@@ -112,7 +134,8 @@ impl Devices {
 
     /// A device is linked: if it was called, it is known now how long that takes.
     pub(super) fn woke(&mut self, id: PeerId, around: &Surroundings<'_>) {
-        let Some(waking) = self.wakings.remove(&id) else { return };
+        self.wakings.overslept.remove(&id);
+        let Some(waking) = self.wakings.called.remove(&id) else { return };
         let took = around.now.saturating_duration_since(waking.begun).as_secs();
         let seconds = u32::try_from(took).unwrap_or(u32::MAX);
         tracing::info!(peer = ?id, seconds, "it was woken");
@@ -122,19 +145,21 @@ impl Devices {
     }
 
     /// A device was not called. After a first call that went out it is waited for all the same.
-    pub(super) fn not_called(&mut self, id: PeerId, why: &WakeError) {
+    pub(super) fn not_called(&mut self, id: PeerId, why: &WakeError, now: Instant) {
         tracing::debug!(peer = ?id, %why, "it was not called");
         let name = self.name_of(id);
-        let first = self.wakings.extract_if(id..=id, |_, waking| waking.calls <= 1).next();
+        let first = self.wakings.called.extract_if(id..=id, |_, waking| waking.calls <= 1).next();
         if let Some((_, waking)) = first {
+            self.overslept(id, now);
             self.end_waking(waking, &Err(not_called(name, why)));
         }
     }
 
     /// A device is not paired any more.
     pub(super) fn stop_waking(&mut self, id: PeerId) {
-        self.wake_kept.remove(&id);
-        if let Some(waking) = self.wakings.remove(&id) {
+        self.wakings.kept.remove(&id);
+        self.wakings.overslept.remove(&id);
+        if let Some(waking) = self.wakings.called.remove(&id) {
             self.end_waking(waking, &Err(ErrorCode::Cancelled.into()));
         }
     }
@@ -163,17 +188,27 @@ impl Devices {
         let said = self.terms.get(&peer).map(|terms| &terms.wake);
         let (Some(kept), Some(said)) = (kept, said) else { return };
         let is_early = |at: &Instant| now.saturating_duration_since(*at) < KEEP_PAUSE;
-        if kept == said || self.wake_kept.get(&peer).is_some_and(is_early) {
+        if kept == said || self.wakings.kept.get(&peer).is_some_and(is_early) {
             return;
         }
-        self.wake_kept.insert(peer, now);
+        self.wakings.kept.insert(peer, now);
         let noted = self.peers.note_wake(peer, said.clone());
         self.note(PEERS, noted.err().map(|error| not_saved(&error)));
     }
 
     /// Whether a device is called now.
     pub(crate) fn is_waking(&self, peer: PeerId) -> bool {
-        self.wakings.contains_key(&peer)
+        self.wakings.called.contains_key(&peer)
+    }
+
+    /// Whether a device was called for nothing a while ago, so that no reply is to wait for it.
+    pub(crate) fn has_overslept(&self, peer: PeerId) -> bool {
+        self.wakings.overslept.contains_key(&peer)
+    }
+
+    fn overslept(&mut self, id: PeerId, now: Instant) {
+        self.wakings.overslept.insert(id, now);
+        self.effects.push(DeviceEffect::PublishBook);
     }
 }
 

@@ -1,6 +1,5 @@
 //! The household of the soak: who asks, who lends, and who is left in peace.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -9,7 +8,8 @@ use nook_base::clock;
 use nook_control::Client;
 use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
-use nook_testkit::{Household, Node, NodePlan, Throttle};
+use nook_testkit::{CpuShare, Household, Node, NodePlan, Throttle};
+use nook_tests::report::loud;
 
 /// Nodes that ask.
 const ASKING: [&str; 2] = ["Kitchen laptop", "Sofa tablet"];
@@ -26,14 +26,20 @@ const BUILT_IN: &str = "ember";
 /// The larger one that only those have who ask, where nothing is set.
 const LARGE: &str = "household";
 
-/// How much slower than the others those that ask are then, so that help pays.
+/// What each device has of this machine's cores then, all together less than two: those that ask
+/// so little that help pays. In a house nobody takes another's.
+const CORES_ASKING: f64 = 0.15;
+const CORES_LENDING: f64 = 0.4;
+const CORES_REFERENCE: f64 = 0.3;
+
+/// How much slower those that ask are made where cores cannot be shared out.
 const SLOWER: u32 = 3;
 
 /// Idle seconds after which a worker frees all it holds: so few that a census need not wait long.
 const IDLE_SECONDS: &str = "3";
 
 /// One thread for each worker, as five of them share this machine.
-const ENVIRONMENT: [&str; 1] = ["INGLENOOK_THREADS=1"];
+const ONE_THREAD: [&str; 2] = ["env", "INGLENOOK_THREADS=1"];
 
 /// Longest wait for all to know and to lend again.
 const WHOLE_LIMIT: Duration = Duration::from_secs(90);
@@ -45,16 +51,19 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct House {
     nodes: Household,
     model: &'static str,
-    /// What makes those slow that ask.
+    /// What makes those slow that ask, where cores cannot be shared out.
     _slow: Vec<Throttle>,
+    /// What each has of the machine; dropped after the nodes.
+    shares: Vec<CpuShare>,
 }
 
 impl House {
     /// Starts the nodes, pairs those that ask with those that lend, and waits until all are
     /// offered.
     pub(crate) async fn start(as_installed: bool) -> anyhow::Result<Self> {
-        let nodes = Household::strangers(plans(as_installed)).await?;
-        let mut house = Self { nodes, model: BUILT_IN, _slow: Vec::new() };
+        let shares = if as_installed { shares() } else { Vec::new() };
+        let nodes = Household::strangers(plans(as_installed, &shares)).await?;
+        let mut house = Self { nodes, model: BUILT_IN, _slow: Vec::new(), shares };
         if as_installed {
             house.model = LARGE;
             let file = house.nodes.folder().join("household.gguf");
@@ -62,8 +71,10 @@ impl House {
             for at in (0..ASKING.len()).chain([house.reference_at()]) {
                 house.nodes.node(at).import(&file, Some(LARGE)).await?;
             }
-            let slow = |at| house.nodes.node(at).throttle_all_workers(SLOWER);
-            house._slow = (0..ASKING.len()).map(slow).collect();
+            if !house.has_shares() {
+                let slow = |at| house.nodes.node(at).throttle_all_workers(SLOWER);
+                house._slow = (0..ASKING.len()).map(slow).collect();
+            }
         }
         for host in house.hosts() {
             for asking in 0..ASKING.len() {
@@ -92,6 +103,11 @@ impl House {
     /// Whether nodes keep layers and conversations for longer than a census waits.
     pub(crate) fn keeps(&self) -> bool {
         self.model == LARGE
+    }
+
+    /// Whether each device has a share of the machine of its own, so that speeds say something.
+    pub(crate) fn has_shares(&self) -> bool {
+        !self.shares.is_empty()
     }
 
     /// The model that answers.
@@ -152,16 +168,32 @@ impl House {
     }
 }
 
-fn plans(as_installed: bool) -> Vec<NodePlan> {
-    let prefix: Vec<OsString> = ["env"].iter().chain(&ENVIRONMENT).map(OsString::from).collect();
+/// One for each node, in order; none where this process may not share out cores.
+fn shares() -> Vec<CpuShare> {
+    let asking = [CORES_ASKING].repeat(ASKING.len());
+    let lending = [CORES_LENDING].repeat(LENDING.len());
+    let all = asking.into_iter().chain(lending).chain([CORES_REFERENCE]);
+    all.map(CpuShare::of).collect::<Result<_, _>>().unwrap_or_else(|error| {
+        loud(&format!("devices slow each other down: {error:#}"));
+        Vec::new()
+    })
+}
+
+fn plans(as_installed: bool, shares: &[CpuShare]) -> Vec<NodePlan> {
+    let one_thread = || ONE_THREAD.map(Into::into).to_vec();
+    let lending = LENDING.iter();
     if as_installed {
-        let lending = LENDING.iter().map(|(name, _)| *name);
-        let names = ASKING.into_iter().chain(lending).chain([REFERENCE]);
-        return names.map(|name| NodePlan::installed(name).behind(prefix.clone())).collect();
+        let names = ASKING.into_iter().chain(lending.map(|(name, _)| *name)).chain([REFERENCE]);
+        let plan = |(at, name)| {
+            let mut prefix = shares.get(at).map(CpuShare::prefix).unwrap_or_default();
+            prefix.extend(one_thread());
+            NodePlan::installed(name).behind(prefix)
+        };
+        return names.enumerate().map(plan).collect();
     }
     let idle = "distributed_inference.host.shard_eviction_idle_seconds";
-    let plan = |name| NodePlan::new(name).with(idle, IDLE_SECONDS).behind(prefix.clone());
-    let lending = LENDING.iter().map(|(name, layers)| plan(name).offering(layers));
+    let plan = |name| NodePlan::new(name).with(idle, IDLE_SECONDS).behind(one_thread());
+    let lending = lending.map(|(name, layers)| plan(name).offering(layers));
     ASKING.into_iter().map(plan).chain(lending).chain([plan(REFERENCE)]).collect()
 }
 

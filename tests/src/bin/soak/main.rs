@@ -11,7 +11,8 @@
 //! With `--as-installed` nothing is set: the lending nodes get their part of a larger model by
 //! themselves, and whether others are used is the planner's choice, as in a home. Then the asker
 //! makes each reply that others helped with once more, alone, and the two are compared ([`speed`]);
-//! that is told and not judged.
+//! that is told and not judged. Each device has a share of this machine's cores to itself, where the
+//! system lets it have one, and each asker one conversation at a time.
 //!
 //! Conversations and faults are drawn from the seed. Which token a fault meets is the machine's
 //! chance, so a seed narrows a search and repeats no run.
@@ -45,6 +46,9 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 
 /// Conversations that each asking node has at a time: as many as it makes replies.
 const TOGETHER: u32 = 4;
+
+/// The same for devices as they are installed: one person before each.
+const TOGETHER_INSTALLED: u32 = 1;
 
 /// Endings that may wait to be written down; a conversation beyond them waits.
 const ENDINGS_MAX: usize = 64;
@@ -183,7 +187,8 @@ fn hold(
 ) -> Held {
     let (tell, endings) = mpsc::channel(ENDINGS_MAX);
     let (start, count) = (clock::now(), numbers.end.saturating_sub(numbers.start).max(1));
-    let askers = u32::try_from(talk.asking.len()).unwrap_or(1) * TOGETHER;
+    let together = if talk.measures { TOGETHER_INSTALLED } else { TOGETHER };
+    let askers = u32::try_from(talk.asking.len()).unwrap_or(1) * together;
     for seat in 0..askers {
         let own: Vec<u32> = numbers.clone().skip(seat as usize).step_by(askers as usize).collect();
         let (tell, talk, first) = (tell.clone(), Arc::clone(talk), numbers.start);

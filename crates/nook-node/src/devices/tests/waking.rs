@@ -4,7 +4,7 @@ use std::io;
 
 use nook_base::MacAddress;
 
-use super::super::wake::{CALL_PAUSE, CALLS_MAX, KEEP_PAUSE, WAKE_LIMIT};
+use super::super::wake::{CALL_PAUSE, CALLS_MAX, KEEP_PAUSE, OVERSLEPT_FOR, WAKE_LIMIT};
 use super::*;
 
 const CALL: &str = "call Attic PC at 1 addresses";
@@ -111,6 +111,27 @@ fn a_device_that_does_not_come_is_given_up_and_calls_have_an_end() {
 }
 
 #[test]
+fn a_device_that_did_not_come_is_not_waited_for_by_replies_for_a_while() {
+    const BOOK: &str = "book";
+    let mut scene = Scene::asleep(vec![cable(9)]);
+    scene.wake();
+    scene.pass(WAKE_LIMIT.as_secs() - 1);
+    assert!(!scene.devices.has_overslept(ATTIC));
+    assert!(scene.pass(1).contains(&(1, BOOK.to_owned())), "replies hear of it");
+    assert!(scene.devices.has_overslept(ATTIC));
+    let rest = OVERSLEPT_FOR.as_secs();
+    assert_eq!(scene.pass(rest), [(rest, BOOK.to_owned())]);
+    assert!(!scene.devices.has_overslept(ATTIC), "it is called anew");
+
+    // So is one that cannot be called from here, until it comes by itself.
+    scene.wake();
+    scene.on(DeviceEvent::NotCalled(ATTIC, WakeError::OtherNetwork));
+    assert!(scene.devices.has_overslept(ATTIC));
+    scene.link(ATTIC, "Attic PC");
+    assert!(!scene.devices.has_overslept(ATTIC));
+}
+
+#[test]
 fn who_never_allowed_it_or_does_not_any_more_is_not_called() {
     let refused = Wording::MayNotWake { device: "Attic PC".to_owned() };
     let mut never = Scene::asleep(Vec::new());
@@ -151,7 +172,7 @@ fn a_first_call_that_does_not_go_out_ends_it_and_a_later_one_does_not() {
     let mut scene = Scene::asleep(vec![cable(9)]);
     scene.wake();
     let elsewhere = DeviceEvent::NotCalled(ATTIC, WakeError::OtherNetwork);
-    assert_eq!(scene.on(elsewhere), ["not woken: shard_unavailable"]);
+    assert_eq!(scene.on(elsewhere), ["book", "not woken: shard_unavailable"]);
     let device = "Attic PC".to_owned();
     assert_eq!(scene.wording(), Some(&Wording::WakeOtherNetwork { device }));
     scene.wake();
