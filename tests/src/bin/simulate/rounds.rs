@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nook_base::clock;
 use nook_plan::synthetic::{Household, cheapest, verify};
-use nook_plan::{Aim, Because, Decision, Execution, NoPlan, OffloadPolicy, Split, place, plan};
+use nook_plan::{
+    Aim, Because, Decision, Execution, NoPlan, OffloadPolicy, Request, Situation, Split, place, plan,
+};
 use nook_tests::figures::Spread;
 
 use crate::Arguments;
@@ -19,6 +21,8 @@ const PLAN_TIME_MAX: Duration = Duration::from_millis(10);
 /// How long one for 1,000 devices may take; no household has them, so this is a bound and no aim.
 const CROWD_TIME_MAX: Duration = Duration::from_millis(250);
 const CROWD: usize = 1_000;
+/// What reading prompts elsewhere alone must gain to be told.
+const PROMPTS_ONLY_GAIN: f64 = 1.1;
 /// Timed plans are made this often, and the best counts: interference only adds.
 const REPEATS: usize = 5;
 
@@ -26,6 +30,7 @@ const REPEATS: usize = 5;
 pub(crate) fn rows(arguments: &Arguments) -> Vec<Row> {
     let mut rows = vec![promises(arguments), wholes(arguments), best(arguments)];
     rows.extend(placements(arguments));
+    rows.push(prompts_only(arguments));
     rows.push(timed(arguments, "plan for 12 devices and 64 layers, slowest", 12, PLAN_TIME_MAX));
     rows.push(timed(arguments, "plan for 1,000 devices, slowest", CROWD, CROWD_TIME_MAX));
     rows
@@ -181,6 +186,47 @@ fn placements(arguments: &Arguments) -> Vec<Row> {
         counted("a placement wherever there is a plan", plans, missing),
         counted("the planned placement loses to no other split", compared, worse),
     ]
+}
+
+/// Households in which others should read the prompt alone: what they remember of it comes back over
+/// the link, and this device makes the tokens by itself. That is not built; told is how often it
+/// would gain by [`PROMPTS_ONLY_GAIN`] on what was chosen, and nothing is taken for loading layers
+/// here. Cases are households where this device could make the tokens.
+fn prompts_only(arguments: &Arguments) -> Row {
+    let (mut cases, mut gains) = (0, 0);
+    for seed in seeds(arguments) {
+        let household = household(seed);
+        let situation = household.situation();
+        let Ok(Decision { plan: chosen, alone: Ok(alone), .. }) = plan(&situation) else {
+            continue;
+        };
+        cases += 1;
+        let request = Request { reply: 1, whole: OffloadPolicy::Refused, ..*situation.request };
+        let to_read = plan(&Situation { request: &request, ..situation });
+        let Ok(Decision { pooled: Some(to_read), .. }) = to_read else { continue };
+        let Execution::Route(route) = &to_read.execution else { continue };
+        let back = household.others.iter().filter_map(|device| {
+            let of_it = route.segments().iter().filter(|it| it.place == device.place);
+            let layers: u32 = of_it.map(|it| it.part.layers.len()).sum();
+            let positions = u64::from(request.prompt);
+            let bytes = household.model.kv_bytes * u64::from(layers) * positions;
+            Some(device.link.bandwidth.measured()?.time_for(bytes))
+        });
+        let back: Duration = back.sum();
+        let tokens = alone.token * situation.request.reply.saturating_sub(1);
+        let total = to_read.prediction.first_token + back + tokens;
+        let gain = chosen.prediction.total.as_secs_f64() / total.as_secs_f64();
+        gains += u64::from(gain >= PROMPTS_ONLY_GAIN);
+    }
+    Row {
+        row: "households that would gain 10 % if others read the prompt alone (not built)",
+        cases,
+        value: gains as f64,
+        unit: "",
+        target: "-".to_owned(),
+        met: None,
+        broken: Vec::new(),
+    }
 }
 
 fn timed(arguments: &Arguments, row: &'static str, devices: usize, limit: Duration) -> Row {
