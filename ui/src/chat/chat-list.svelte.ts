@@ -1,4 +1,5 @@
 /** The list of conversations: search, titles, deletion, and the days they belong to. */
+import { SvelteMap } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import type { ConversationView } from '../generated/ConversationView';
 import { t } from '../strings';
@@ -18,6 +19,8 @@ export class ChatList {
   problem = $state<string | null>(null);
   readonly #backend: Backend;
   #typing: ReturnType<typeof setTimeout> | null = null;
+  /** Titles of all chats that were listed: the open one is often not among what a search found. */
+  readonly #titles = new SvelteMap<number, string>();
   /** Answers to older searches come too late. */
   #asked = 0;
 
@@ -32,6 +35,7 @@ export class ChatList {
       const found = await this.#backend.conversations(search === '' ? null : search);
       if (asked !== this.#asked) return;
       this.entries = found;
+      for (const chat of found) this.#titles.set(chat.id, chat.title);
       this.problem = null;
     } catch (thrown) {
       if (asked === this.#asked) this.problem = Refusal.sentence(thrown);
@@ -47,24 +51,25 @@ export class ChatList {
   async rename(id: number, title: string): Promise<void> {
     const wanted = title.trim();
     if (wanted === '' || wanted === this.titleOf(id)) return;
-    await this.#change(this.#backend.renameConversation(id, wanted));
+    await this.#change(this.#backend.renameConversation(id, wanted), () => this.#titles.set(id, wanted));
   }
 
   async remove(id: number): Promise<void> {
-    await this.#change(this.#backend.deleteConversation(id));
+    await this.#change(this.#backend.deleteConversation(id), () => this.#titles.delete(id));
   }
 
   titleOf(id: number | null): string | undefined {
-    return this.entries.find((entry) => entry.id === id)?.title;
+    return id === null ? undefined : this.#titles.get(id);
   }
 
-  async #change(work: Promise<void>): Promise<void> {
+  async #change(work: Promise<void>, done: () => void): Promise<void> {
     try {
       await work;
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
       return;
     }
+    done();
     await this.load();
   }
 }

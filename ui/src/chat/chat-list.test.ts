@@ -48,6 +48,19 @@ it('shows the answer to the last search, however late an older one comes', async
   expect(list.entries.length).toBeGreaterThan(0);
 });
 
+it('knows the title of the open chat while a search finds others', async () => {
+  const list = new ChatList(new FakeBackend({ tokenMs: 0 }));
+  await list.load();
+  const open = list.entries.find((entry) => !entry.title.startsWith('Soup'));
+  if (open === undefined) throw new Error('the made-up household has other chats');
+  list.find('soup carrots');
+  await vi.advanceTimersByTimeAsync(200);
+  expect(list.entries.map((entry) => entry.id)).not.toContain(open.id);
+  expect(list.titleOf(open.id)).toBe(open.title);
+  await list.remove(open.id);
+  expect(list.titleOf(open.id)).toBeUndefined();
+});
+
 it('says why a change did not happen', async () => {
   const backend = new FakeBackend({ tokenMs: 0 });
   const list = new ChatList(backend);

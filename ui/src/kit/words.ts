@@ -50,6 +50,7 @@ export function milliseconds(ms: number): string {
 
 /** Bytes as people buy them: `6.9 GB`. */
 export function bytes(count: number): string {
+  if (count < 1e3) return t.time.bytes(whole(count));
   const [value, unit] = count < 1e6 ? [count / 1e3, 'kB'] : count < 1e9 ? [count / 1e6, 'MB'] : [count / 1e9, 'GB'];
   return `${value.toLocaleString(locale, { maximumFractionDigits: value < 10 ? 1 : 0 })} ${unit}`;
 }

@@ -566,6 +566,7 @@ export const de: Strings = {
 
   time: {
     justNow: 'gerade eben',
+    bytes: (count: string) => `${count} Byte`,
     minutes: (n) => (n === 1 ? 'vor einer Minute' : `vor ${n} Minuten`),
     hours: (n) => (n === 1 ? 'vor einer Stunde' : `vor ${n} Stunden`),
     days: (n) => (n === 1 ? 'gestern' : `vor ${n} Tagen`),

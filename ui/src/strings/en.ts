@@ -584,6 +584,7 @@ export const en = {
 
   time: {
     justNow: 'just now',
+    bytes: (count: string) => (count === '1' ? '1 byte' : `${count} bytes`),
     minutes: (n: number) => (n === 1 ? '1 minute ago' : `${n} minutes ago`),
     hours: (n: number) => (n === 1 ? '1 hour ago' : `${n} hours ago`),
     days: (n: number) => (n === 1 ? 'yesterday' : `${n} days ago`),

@@ -211,11 +211,18 @@ fn title_of(text: &TurnText) -> String {
         return String::new();
     };
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let line = attached(line).unwrap_or(line);
     let mut title: String = line.chars().take(TITLE_CHARS).collect();
     if line.chars().count() > TITLE_CHARS {
         title.push('…');
     }
     title
+}
+
+/// The name of the file that this line begins, as the window puts files into messages.
+fn attached(line: &str) -> Option<&str> {
+    let (_, name) = line.strip_prefix("```")?.split_once(" title=\"")?;
+    name.strip_suffix('"').filter(|name| !name.is_empty())
 }
 
 impl std::fmt::Debug for Prepared {
@@ -310,6 +317,9 @@ mod tests {
     fn a_title_is_the_first_line_cut_to_length() {
         let title = title_of(&new("\n  Why is the sky blue?\nReally?", None));
         assert_eq!(title, "Why is the sky blue?");
+        let file = "```markdown title=\"Homework.md\"\n# Sums\n```";
+        assert_eq!(title_of(&new(file, None)), "Homework.md");
+        assert_eq!(title_of(&new("```rust\nfn main() {}\n```", None)), "```rust");
         assert!(title_of(&new(&"x".repeat(80), None)).ends_with('…'));
     }
 

@@ -31,6 +31,12 @@ print(letters("Inglenook").most_common(3))
 
 Save it as \`letters.py\` and read [the manual](https://docs.python.org/3/library/collections.html) for more.`;
 
+const FRACTIONS = String.raw`Yes. Make the bottoms equal:
+
+\[ \frac{3}{4} = \frac{3 \cdot 2}{4 \cdot 2} = \frac{6}{8} > \frac{5}{8} \]
+
+Six parts of eight are more than five. In general \(\frac{a}{b} > \frac{c}{d}\) when $ad > bc$, as long as \(b\) and \(d\) are above zero.`;
+
 const STORY = `Once upon a time there was a little fire that lived in a quiet corner of an old kitchen. Every evening the family sat close to it, and every evening the little fire listened.
 
 One cold night the wind came down the chimney. "You are very small," said the wind. "I could blow you out."
@@ -93,7 +99,7 @@ export const PAST: [number, string, OldMessage[]][] = [
   ]],
   [26, 'Fractions, homework page 42', [
     { role: 'user', text: 'Is 3/4 more than 5/8?' },
-    { role: 'assistant', text: 'Yes. Make the bottoms equal: 3/4 = 6/8, and 6/8 is more than 5/8.' },
+    { role: 'assistant', text: FRACTIONS },
   ]],
   [29, 'Soup with what is left', [
     { role: 'user', text: 'Carrots, one potato, half an onion. Soup?' },

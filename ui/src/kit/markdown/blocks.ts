@@ -5,9 +5,11 @@
  * a token does not grow with the reply. The last two blocks stay open, because the next words can
  * still change what they are (a list goes on, a line becomes a heading).
  */
-import { Lexer, type Token } from 'marked';
+import type { Token } from 'marked';
+import { tokensOf } from './extensions';
 import { marksIn } from './marks';
 import { place } from './places';
+import { shallow } from './shallow';
 
 /** Blocks at the end that more text may still change. */
 const OPEN_BLOCKS = 2;
@@ -28,10 +30,10 @@ export class Blocks {
 
   /** The blocks of `text`; cheap when it continues the text of the last call. */
   of(text: string, complete: boolean): Block[] {
-    const normal = text.replace(/\r\n?/g, '\n');
+    const normal = shallow(text.replace(/\r\n?/g, '\n'));
     if (!normal.startsWith(this.#text.slice(0, this.#frozenEnd))) this.#forget();
     this.#text = normal;
-    const tokens = Lexer.lex(normal.slice(this.#frozenEnd), { gfm: true });
+    const tokens = read(normal.slice(this.#frozenEnd));
     place(tokens, this.#frozenMark);
     const open = complete ? 0 : lastShown(tokens, OPEN_BLOCKS);
     const closed = tokens.slice(0, tokens.length - open);
@@ -59,6 +61,15 @@ export class Blocks {
     this.#frozen = [];
     this.#frozenEnd = 0;
     this.#frozenMark = -1;
+  }
+}
+
+/** The tokens of a text; one that the lexer cannot read is one paragraph. */
+function read(text: string): Token[] {
+  try {
+    return tokensOf(text);
+  } catch {
+    return [{ type: 'html', raw: text, text, block: true, pre: false }];
   }
 }
 

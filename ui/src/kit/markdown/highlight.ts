@@ -1,8 +1,8 @@
 /**
  * Colours code. The highlighter and its languages are fetched when the first code block is finished.
  *
- * The result is HTML and the only HTML that this window ever inserts: the highlighter escapes what
- * it is given, and DOMPurify lets nothing through but `<span class>`.
+ * The result is HTML, which this window inserts nowhere else but for formulas: the highlighter escapes
+ * what it is given, and DOMPurify lets nothing through but `<span class>`.
  */
 import DOMPurify from 'dompurify';
 import type { HLJSApi } from 'highlight.js';

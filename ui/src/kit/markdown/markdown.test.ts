@@ -119,3 +119,41 @@ it('colours more with every step of the change, and loses no word of it', () => 
   });
   expect(lengths).toEqual([...lengths].sort((a, b) => a - b));
 });
+
+it.each([
+  ['quotations', '>'.repeat(2_000) + ' deep'],
+  ['a list', Array.from({ length: 200 }, (_, level) => `${'  '.repeat(level)}- deep`).join('\n')],
+  ['emphasis', '*a **b '.repeat(2_000) + 'deep'],
+])('shows %s that lie 200 and more deep in each other, and what stands around', (_, nested) => {
+  const { container } = show(`before\n\n${nested}\n\nafter`);
+  expect(container.textContent).toContain('deep');
+  expect([...container.querySelectorAll('.markdown > p')].map((one) => one.textContent)).toEqual(
+    expect.arrayContaining(['before', 'after']),
+  );
+});
+
+it('goes on while deep quotations grow piece by piece', async () => {
+  const whole = `${'>'.repeat(2_000)} deep`;
+  const view = show('', [], false);
+  for (let end = 40; end < whole.length + 40; end += 40) {
+    await view.rerender({ text: whole.slice(0, end) });
+  }
+  expect(view.container.textContent).toContain('deep');
+});
+
+it('keeps the address of a link that is not opened, and the text of a footnote', () => {
+  const { container } = show('See [the page](http://home.example/a) and http://b.example here.[^1]\n\n[^1]: https://c.example');
+  expect(container.textContent).toContain('the page\u00a0(http://home.example/a) and http://b.example here.1');
+  expect(container.querySelectorAll('sup')).toHaveLength(2);
+  expect(container.textContent).toContain('https://c.example');
+});
+
+it('reads the names that HTML has for characters, and keeps what is no name', () => {
+  const { container } = show('&frac12; &hearts; &Eacute; &nosuch; &lt;b&gt;');
+  expect(container.textContent.trim()).toBe('½ ♥ É &nosuch; <b>');
+});
+
+it('lays out each paragraph in the direction of its own words', () => {
+  const { container } = show('مرحبا بالعالم\n\nHere is English.\n\n- one\n- two');
+  expect([...container.querySelectorAll('p, ul')].map((one) => one.getAttribute('dir'))).toEqual(['auto', 'auto', 'auto']);
+});

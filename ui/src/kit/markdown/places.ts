@@ -28,7 +28,7 @@ export function markBefore(token: Token): number {
   return before.get(token) ?? -1;
 }
 
-/** What lies inside a token, in the order of the text. The lexer runs without extensions. */
+/** What lies inside a token, in the order of the text; a formula has nothing. */
 function partsOf(token: MarkedToken): Token[][] {
   switch (token.type) {
     case 'table':
