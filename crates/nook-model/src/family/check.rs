@@ -92,7 +92,7 @@ fn check_tensor(header: &Header, wanted: &Expected) -> Result<(), Fault> {
     let Some(tensor) = header.tensor(&wanted.name) else {
         return Err(Fault::MissingTensor { tensor: wanted.name.clone() });
     };
-    if tensor.dimensions != wanted.dimensions {
+    if significant(&tensor.dimensions) != significant(&wanted.dimensions) {
         return Err(Fault::TensorShape {
             tensor: wanted.name.clone(),
             got: tensor.dimensions.clone(),
@@ -106,6 +106,13 @@ fn check_tensor(header: &Header, wanted: &Expected) -> Result<(), Fault> {
         });
     }
     Ok(())
+}
+
+/// Dimensions without the ones at their end, which say nothing: a tensor of `[48, 1]` is one of
+/// `[48]`, as in ggml.
+fn significant(dimensions: &[u64]) -> &[u64] {
+    let ones = dimensions.iter().rev().take_while(|dimension| **dimension == 1).count();
+    &dimensions[..dimensions.len() - ones]
 }
 
 /// Adds what a part names, each tensor once: several matrices may be cut from one.
