@@ -60,6 +60,9 @@ pub(crate) fn expected(description: &Description) -> Vec<Expected> {
     let ends = if head.output.is_none() { Place::BothEnds } else { Place::Embedding };
     let whole = |spec: &MatrixSpec| vec![(spec.tensor.clone(), spec.dimensions.clone())];
     add(&mut all, ends, whole(&description.embedding));
+    if let Some(inputs) = &description.layer_inputs {
+        add(&mut all, Place::Embedding, list(inputs));
+    }
     for rope in &description.ropes {
         add(&mut all, Place::AnyLayer, list(rope));
     }

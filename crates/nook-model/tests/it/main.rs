@@ -18,6 +18,7 @@ mod fixtures;
 mod gpu;
 mod gpu_references;
 mod manifest;
+mod newer_sessions;
 mod partial;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
