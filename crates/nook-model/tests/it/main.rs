@@ -18,6 +18,7 @@ mod fixtures;
 mod gpu;
 mod gpu_references;
 mod manifest;
+mod mistakes;
 mod newer_sessions;
 mod partial;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
