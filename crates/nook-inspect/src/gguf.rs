@@ -138,6 +138,7 @@ fn json_value(value: &Value) -> serde_json::Value {
         }
         Value::Signeds(numbers) => json!(numbers),
         Value::Unsigneds(numbers) => json!(numbers),
+        Value::Bools(truths) => json!(truths),
         Value::Unused { type_id, length } => json!({"list_of_type": type_id, "length": length}),
     }
 }

@@ -178,7 +178,7 @@ impl Rows {
                 Output::Hidden(rows) => {
                     let last = session.part().layers.end().checked_sub(1);
                     let layer = last.map_or("none".to_owned(), |last| last.to_string());
-                    let width = model.file().shape().hidden;
+                    let width = model.file().shape().row;
                     hidden = Some(across_the_wire(&rows, width, position, &layer)?);
                 }
             }

@@ -20,7 +20,9 @@
 //! 4. values of the positions that are seen, weighed, added in their order, beginning with 0 in
 //!    each block; `out = out * decay + sum`.
 //!
-//! At the end `out / total`. Blocks of which nothing is seen are skipped, which changes nothing.
+//! At the end `out / total`. A head with a sink begins with `greatest = sink * log2 e` and `total = 1`,
+//! as if it had seen a position of that score and a value of zeros; a head without one, with nothing
+//! seen. Blocks of which nothing is seen are skipped, which changes nothing.
 //! NaN and infinity in positions that are not seen do no harm; in those that are, the output is
 //! NaN.
 
@@ -42,7 +44,7 @@ const SPAN_QUERIES: usize = 128;
 
 /// How the query heads look at the cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Heads {
+pub struct Heads<'a> {
     /// Query heads: a multiple of the key-value heads, which share them in order.
     pub heads: usize,
     /// Factor of the scores, usually `1 / sqrt(key_dim)`.
@@ -52,6 +54,9 @@ pub struct Heads {
     /// Sliding window `w`: position `p` sees `p - w + 1 ..= p`. 0 counts as 1. `None`: all before
     /// it.
     pub window: Option<usize>,
+    /// Of each query head, a score that takes its share of the weights and brings no value
+    /// (attention sinks, Xiao et al. 2023).
+    pub sinks: Option<&'a [f32]>,
 }
 
 /// Rows of one session.
@@ -80,7 +85,7 @@ impl std::fmt::Debug for Piece<'_> {
 /// When a piece does not fit its cache: heads that are no multiple of its key-value heads, numbers
 /// that are no whole rows, or rows whose keys are not there yet. These are mistakes of the caller,
 /// which no input can bring about.
-pub fn attend(compute: &Compute, heads: Heads, pieces: &mut [Piece<'_>]) {
+pub fn attend(compute: &Compute, heads: Heads<'_>, pieces: &mut [Piece<'_>]) {
     let mut starts = Vec::with_capacity(pieces.len()); // number of the first span of each piece
     let (mut spans, mut work) = (0usize, 0usize);
     let plans: Vec<Plan<'_>> = pieces.iter_mut().map(|piece| Plan::new(heads, piece)).collect();
@@ -103,7 +108,7 @@ thread_local! {
 
 /// A piece that was seen to fit its cache, and how it is cut.
 struct Plan<'a> {
-    heads: Heads,
+    heads: Heads<'a>,
     cache: &'a LayerCache,
     first: usize,
     queries: &'a [f32],
@@ -115,7 +120,7 @@ struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    fn new(heads: Heads, piece: &'a mut Piece<'_>) -> Self {
+    fn new(heads: Heads<'a>, piece: &'a mut Piece<'_>) -> Self {
         let shape = piece.cache.shape();
         assert!(
             shape.kv_heads > 0
@@ -126,6 +131,8 @@ impl<'a> Plan<'a> {
             "{} query heads share {shape:?}",
             heads.heads
         );
+        let sinks = heads.sinks.map_or(heads.heads, <[f32]>::len);
+        assert!(sinks == heads.heads, "{sinks} sinks for {} query heads", heads.heads);
         let rows = piece.queries.len() / (heads.heads * shape.key_dim);
         assert!(
             piece.queries.len() == rows * heads.heads * shape.key_dim

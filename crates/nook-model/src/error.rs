@@ -254,6 +254,20 @@ pub enum Fault {
         /// Its format.
         error: nook_gpu::GpuError,
     },
+    /// A part of the model that ends where the model cannot be cut.
+    #[error("cannot be cut before layer {layer}: what a layer before remembers is read behind it")]
+    Cut {
+        /// The layer after the cut.
+        layer: u32,
+    },
+    /// A layer with a part that graphics cards have no code for here.
+    #[error("has {what} in layer {layer}, which only the processor computes")]
+    NeedsProcessor {
+        /// The layer.
+        layer: u32,
+        /// The part, in words.
+        what: &'static str,
+    },
     /// Too long a context was asked for.
     #[error("has a context of {limit} positions; {asked} were asked for")]
     ContextLength {
@@ -310,10 +324,11 @@ impl Fault {
                 "Compute on the processor, or build this program for that card (CUDA_COMPUTE_CAP)."
             }
             Self::Card { .. } => "Load fewer layers, or compute on the processor.",
+            Self::NeedsProcessor { .. } => "Compute on the processor.",
             // Errors of a GPU say it themselves.
             Self::Gpu { .. } | Self::NoGpuKernel { .. } => "",
             Self::ContextLength { .. } => "Ask for a shorter context.",
-            Self::NoSuchLayers { .. } | Self::NotHeld { .. } => {
+            Self::NoSuchLayers { .. } | Self::NotHeld { .. } | Self::Cut { .. } => {
                 "Load the layers that are asked for."
             }
             Self::Architecture { .. }

@@ -14,25 +14,35 @@ mod check;
 mod metadata;
 
 mod deepseek2;
+mod experts;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod glm4;
+mod glm4moe;
+mod gpt_oss;
 mod granite;
+mod granitehybrid;
+mod lfm2;
 mod llama;
 mod llama4;
+mod mamba;
 mod minicpm;
 mod minicpm3;
+mod mistral3;
+mod nemotron_h;
 mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen35;
+mod smollm3;
 mod starcoder2;
 
 use crate::error::Fault;
 use crate::gguf::Header;
-use crate::parts::{Block, Norm, RopeSpec};
+use crate::parts::{Block, LayerInputs, Norm, RopeSpec};
 use crate::shape::ModelShape;
 use crate::weights::{MatrixSpec, Named};
 
@@ -51,6 +61,8 @@ pub(crate) struct Description {
     pub(crate) ropes: Vec<RopeSpec<Named>>,
     pub(crate) blocks: Vec<Block<Named>>,
     pub(crate) head: HeadSpec,
+    /// What comes to layers by token beside the embedding.
+    pub(crate) layer_inputs: Option<LayerInputs<Named>>,
     /// Tensors that the file may have and that nothing reads, because this family says so.
     pub(crate) passed_over: Vec<String>,
 }
@@ -84,23 +96,35 @@ impl Architecture {
             llama::describe,
         ),
         Self::new("llama4", "Llama 4, text only", llama4::describe),
+        Self::new("mistral3", "Ministral 3", mistral3::describe),
         Self::new("qwen2", "Qwen2, Qwen2.5", qwen2::describe),
         Self::new("qwen2moe", "Qwen2, mixture of experts", qwen2::describe_mixture),
         Self::new("qwen3", "Qwen3", qwen3::describe),
         Self::new("qwen3moe", "Qwen3, mixture of experts", qwen3::describe_mixture),
+        Self::new("qwen3vl", "Qwen3-VL, text only", qwen3::describe),
+        Self::new("qwen3next", "Qwen3-Next, Qwen3-Coder-Next", qwen35::describe_next),
         Self::new("qwen35", "Qwen3.5, text only", qwen35::describe),
         Self::new("qwen35moe", "Qwen3.5, mixture of experts, text only", qwen35::describe_mixture),
         Self::new("gemma", "Gemma", gemma::describe),
         Self::new("gemma2", "Gemma 2", gemma2::describe),
         Self::new("gemma3", "Gemma 3, text only", gemma3::describe),
+        Self::new("gemma4", "Gemma 4, dense and mixture of experts, text only", gemma4::describe),
+        Self::new("gpt-oss", "gpt-oss", gpt_oss::describe),
         Self::new("phi3", "Phi-3, Phi-3.5, Phi-4", phi3::describe),
         Self::new("starcoder2", "StarCoder2", starcoder2::describe),
         Self::new("glm4", "GLM-4-0414", glm4::describe),
+        Self::new("glm4moe", "GLM-4.5 to 4.7", glm4moe::describe),
+        Self::new("smollm3", "SmolLM3", smollm3::describe),
+        Self::new("lfm2", "LFM2, LFM2.5", lfm2::describe),
+        Self::new("lfm2moe", "LFM2, LFM2.5, mixture of experts", lfm2::describe_mixture),
         Self::new("minicpm", "MiniCPM", minicpm::describe),
         Self::new("minicpm3", "MiniCPM 3", minicpm3::describe),
         Self::new("olmo2", "OLMo 2, OLMo 3", olmo2::describe),
         Self::new("granite", "Granite 3", granite::describe),
         Self::new("granitemoe", "Granite 3, mixture of experts", granite::describe),
+        Self::new("granitehybrid", "Granite 4", granitehybrid::describe),
+        Self::new("nemotron_h", "Nemotron-H, Nemotron Nano 2", nemotron_h::describe),
+        Self::new("nemotron_h_moe", "Nemotron 3 Nano", nemotron_h::describe),
         Self::new("deepseek2", "DeepSeek-V2, DeepSeek-V3", deepseek2::describe),
     ];
 

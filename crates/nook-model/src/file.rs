@@ -149,6 +149,21 @@ impl ModelFile {
         needed.filter_map(|tensor| self.inner.header.tensor(&tensor.name))
     }
 
+    /// Whether the layers before `layer` and those from it on may be computed by different hosts.
+    /// They may not where one reads what another remembers.
+    #[must_use]
+    pub fn may_cut(&self, layer: u32) -> bool {
+        let blocks = (0u32..).zip(&self.description().blocks);
+        let mut behind = blocks.filter(|(index, _)| *index >= layer);
+        !behind.any(|(index, block)| index - layer < block.reads_back())
+    }
+
+    /// The layers before which the model cannot be cut.
+    #[must_use]
+    pub fn uncuttable(&self) -> Vec<u32> {
+        (0..self.shape().layers).filter(|layer| !self.may_cut(*layer)).collect()
+    }
+
     /// Bytes that the caches of one session over `layers` take at `positions` positions, in the
     /// precision that [`Self::is_small`] chooses.
     #[must_use]

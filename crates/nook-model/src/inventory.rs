@@ -13,7 +13,7 @@ use nook_base::{LayerRange, ModelPart};
 
 use crate::error::Fault;
 use crate::file::{ModelFile, layer_ranges};
-use crate::parts::{Block, Norm, RopeSet};
+use crate::parts::{Block, LayerInputs, Norm, RopeSet};
 use crate::weights::{Part, Source, Weights};
 
 pub(crate) use loading::Loading;
@@ -26,6 +26,8 @@ pub(crate) struct Inventory<W: Weights> {
     /// One place for each layer of the model.
     layers: Vec<Option<Block<W>>>,
     embedding: Option<Arc<W::Matrix>>,
+    /// Held with the embedding, in models that have it.
+    layer_inputs: Option<Box<LayerInputs<W>>>,
     head: Option<Head<W>>,
 }
 
@@ -42,7 +44,7 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
     pub(crate) fn new(layers: u32) -> Self {
         let mut places = Vec::new();
         places.resize_with(layers as usize, || None);
-        Self { ropes: None, layers: places, embedding: None, head: None }
+        Self { ropes: None, layers: places, embedding: None, layer_inputs: None, head: None }
     }
 
     /// Loads what is missing of `part`. After a failure everything that was held is still held, and
@@ -79,8 +81,9 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
         }
         if part.embedding && self.embedding.is_none() {
             let embedding = self.tied_matrix(file, source)?;
+            let layer_inputs = description.layer_inputs.read(source)?.map(Box::new);
             unchanged()?;
-            self.embedding = Some(embedding);
+            (self.embedding, self.layer_inputs) = (Some(embedding), layer_inputs);
         }
         if part.head && self.head.is_none() {
             let head = Head {
@@ -106,7 +109,7 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
 
     /// Drops the embedding.
     pub(crate) fn release_embedding(&mut self) {
-        self.embedding = None;
+        (self.embedding, self.layer_inputs) = (None, None);
     }
 
     /// Drops the head.
@@ -142,6 +145,10 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
 
     pub(crate) fn embedding(&self) -> Option<&W::Matrix> {
         self.embedding.as_deref()
+    }
+
+    pub(crate) fn layer_inputs(&self) -> Option<&LayerInputs<W>> {
+        self.layer_inputs.as_deref()
     }
 
     pub(crate) fn head(&self) -> Option<&Head<W>> {

@@ -24,7 +24,7 @@ use crate::device::Device;
 use crate::error::{Fault, ModelError};
 use crate::file::ModelFile;
 use crate::inventory::{Inventory, Loading};
-use crate::parts::{Block, LayerState};
+use crate::parts::{Block, LayerState, StateShape};
 use crate::weights::{Held, Named};
 #[cfg(feature = "candle")]
 use card::Card;
@@ -323,6 +323,10 @@ impl LoadedModel {
         if let Some(what) = self.missing(&part) {
             return Err(self.file.error(Fault::NotHeld { what }));
         }
+        let mut ends = [part.layers.start(), part.layers.end()].into_iter();
+        if let Some(layer) = ends.find(|layer| !self.file.may_cut(*layer)) {
+            return Err(self.file.error(Fault::Cut { layer }));
+        }
         let limit = self.file.shape().context_length;
         if positions_max > limit {
             return Err(self.file.error(Fault::ContextLength { limit, asked: positions_max }));
@@ -341,13 +345,13 @@ impl LoadedModel {
 
     /// What a new session remembers of `block`: nothing yet.
     pub(crate) fn empty_state(&self, block: &Block<Named>) -> LayerState {
+        let shape = block.state();
         match &self.executor {
-            Executor::Cpu(_) => block.state().empty(self.cache),
-            Executor::Gpu(gpu) => LayerState::on_device(gpu.empty_state(block.state(), self.cache)),
+            _ if shape == StateShape::Nothing => shape.empty(self.cache),
+            Executor::Cpu(_) => shape.empty(self.cache),
+            Executor::Gpu(gpu) => LayerState::on_device(gpu.empty_state(shape, self.cache)),
             #[cfg(feature = "candle")]
-            Executor::Card(card) => {
-                LayerState::on_device(card.empty_state(block.state(), self.cache))
-            }
+            Executor::Card(card) => LayerState::on_device(card.empty_state(shape, self.cache)),
         }
     }
 
@@ -396,6 +400,20 @@ impl Precision {
             Self::Fast => false,
         }
     }
+}
+
+/// Whether all of `part` can be computed on another device than the processor.
+fn check_parts(file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
+    if file.description().layer_inputs.is_some() {
+        return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
+    }
+    for (layer, block) in (0u32..).zip(&file.description().blocks) {
+        let what = block.needs_processor().filter(|_| part.layers.contains_layer(layer));
+        if let Some(what) = what {
+            return Err(Fault::NeedsProcessor { layer, what });
+        }
+    }
+    Ok(())
 }
 
 /// How keys and values are held.

@@ -6,30 +6,41 @@
 //! one session's rows and cache at a time. All buffers come from [`Buffers`] and are used again.
 
 mod attention;
+mod beside;
 mod block;
 mod buffers;
+mod convolution;
 mod delta;
 mod feed_forward;
+mod layer_inputs;
 mod linear;
+mod mamba2;
 mod mixture;
 mod mla;
 mod norm;
 mod rope;
 mod rows;
+mod shared_attention;
+mod short_conv;
 mod state;
 mod step;
 
 pub(crate) use attention::{Attention, Reach, Temperature, Turn};
+pub(crate) use beside::DenseBesideMixture;
 pub(crate) use block::{Block, BlockBuffers, FeedForward, Mixer};
 pub(crate) use buffers::Choice;
 pub(crate) use buffers::{Buffers, sized};
-pub(crate) use delta::GatedDelta;
-pub(crate) use feed_forward::{Activation, Gated, Plain};
+pub(crate) use delta::{GatedDelta, KeyHeads};
+pub(crate) use feed_forward::{Activation, Dense, Gated, Plain};
+pub(crate) use layer_inputs::{LayerInput, LayerInputs};
 pub(crate) use linear::Linear;
-pub(crate) use mixture::{Mixture, Routing, Scores, SharedExpert};
+pub(crate) use mamba2::Mamba2;
+pub(crate) use mixture::{ExpertBiases, Mixture, Routing, Scores, SharedExpert};
 pub(crate) use mla::{LatentForm, Mla};
 pub(crate) use norm::{Norm, NormKind};
 pub(crate) use rope::{Factors, RopeSet, RopeSpec};
 pub(crate) use rows::{Broken, Span};
+pub(crate) use shared_attention::SharedAttention;
+pub(crate) use short_conv::ShortConv;
 pub(crate) use state::{DeviceState, LayerState, Recurrent, StateShape};
 pub(crate) use step::{Lanes, Step};

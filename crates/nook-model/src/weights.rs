@@ -61,13 +61,15 @@ pub(crate) struct MatrixSpec {
     pub(crate) runs: Vec<(u64, u64)>,
 }
 
-/// Matrices of one shape in one tensor, columns x rows x count.
+/// Matrices of one shape in one tensor, columns x rows x count; or the same rows of each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StackSpec {
     /// The tensor's name.
     pub(crate) tensor: String,
     /// Its dimensions, fastest first.
     pub(crate) dimensions: [u32; 3],
+    /// Which rows of each matrix: the first, and how many.
+    pub(crate) rows: (u32, u32),
 }
 
 /// A vector of `width` numbers.
@@ -156,16 +158,21 @@ impl MatrixSpec {
 impl StackSpec {
     /// `count` matrices, each `columns` x `rows`.
     pub(crate) fn new(tensor: impl Into<String>, columns: u32, rows: u32, count: u32) -> Self {
-        Self { tensor: tensor.into(), dimensions: [columns, rows, count] }
+        Self { tensor: tensor.into(), dimensions: [columns, rows, count], rows: (0, rows) }
+    }
+
+    /// `count` rows of each matrix, from `first` on.
+    pub(crate) fn part(&self, first: u32, count: u32) -> Self {
+        Self { rows: (first, count), ..self.clone() }
     }
 
     /// The matrices, one by one.
     pub(crate) fn matrices(&self) -> impl Iterator<Item = MatrixSpec> {
-        let [_, rows, count] = self.dimensions;
+        let ([_, rows, count], (first, taken)) = (self.dimensions, self.rows);
         (0..count).map(move |index| MatrixSpec {
             tensor: self.tensor.clone(),
             dimensions: self.dimensions.to_vec(),
-            runs: vec![(u64::from(index) * u64::from(rows), u64::from(rows))],
+            runs: vec![(u64::from(index) * u64::from(rows) + u64::from(first), u64::from(taken))],
         })
     }
 }

@@ -239,7 +239,7 @@ impl Question {
         let here = self.here(told);
         let others = self.others(told, book, now);
         let request = Request { whole, ..self.request(told) };
-        let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().hidden) as u64;
+        let row_bytes = ActivationDtype::Q8.row_bytes(self.file.shape().row) as u64;
         let may_narrow = self.format == ActivationChoice::ByLink;
         let narrow = may_narrow.then_some(NarrowRows { row_bytes });
         let situation =
@@ -426,9 +426,8 @@ pub fn costs(file: &ModelFile, dtype: ActivationDtype) -> ModelCosts {
             .max()
             .unwrap_or(0),
         ends_bytes: file.weight_bytes(&ends),
-        row_bytes: dtype.row_bytes(shape.hidden) as u64,
-        // Every family that is understood may be cut at every layer.
-        uncuttable: Vec::new(),
+        row_bytes: dtype.row_bytes(shape.row) as u64,
+        uncuttable: file.uncuttable(),
     }
 }
 

@@ -53,6 +53,7 @@ impl From<ModelError> for Failure {
             | Fault::Absent { .. }
             | Fault::Card { .. }
             | Fault::NoGpuKernel { .. }
+            | Fault::NeedsProcessor { .. }
             | Fault::DeviceSupport { .. }
             | Fault::DeviceMissing { .. }
             | Fault::DeviceCapability { .. } => ErrorCode::BadRequest,

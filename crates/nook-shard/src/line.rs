@@ -105,7 +105,7 @@ impl Line {
             Some(model) => job
                 .session
                 .check(model, job.input.rows(0, usize::MAX, 1))
-                .map(|total| (total as usize, model.file().shape().hidden as usize))
+                .map(|total| (total as usize, model.file().shape().row as usize))
                 .map_err(Failure::from),
         };
         let (total, width, fault) = match checked {

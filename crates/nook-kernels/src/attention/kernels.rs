@@ -36,9 +36,11 @@ pub(super) struct Weighing {
 }
 
 impl Weighing {
-    /// A query that sees the absolute positions `seen`, of which none were taken yet.
-    pub(super) fn new(seen: Range<usize>) -> Self {
-        Self { seen, visible: 0..0, greatest: f32::NEG_INFINITY, total: 0.0, decay: 1.0 }
+    /// A query that sees the absolute positions `seen`, of which none were taken yet, after a
+    /// `sink` where its head has one.
+    pub(super) fn new(seen: Range<usize>, sink: Option<f32>) -> Self {
+        let (greatest, total) = sink.map_or((f32::NEG_INFINITY, 0.0), |sink| (sink, 1.0));
+        Self { seen, visible: 0..0, greatest, total, decay: 1.0 }
     }
 }
 

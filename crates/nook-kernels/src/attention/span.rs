@@ -24,7 +24,7 @@ const UNPACKED_FROM: usize = 16;
 pub(super) struct Span<'a> {
     pub(super) isa: Isa,
     pub(super) cache: &'a LayerCache,
-    pub(super) heads: Heads,
+    pub(super) heads: Heads<'a>,
     /// The key-value head.
     pub(super) kv_head: usize,
     /// Absolute position of the first row of the piece.
@@ -67,6 +67,12 @@ impl Span<'_> {
         let end = self.first + number / self.shared_by() + 1;
         let window = self.heads.window.unwrap_or(end).clamp(1, end);
         end - window..end
+    }
+
+    /// The sink of the head of query `number`, in units of `ln 2`.
+    fn sink(&self, number: usize) -> Option<f32> {
+        let head = self.kv_head * self.shared_by() + number % self.shared_by();
+        self.heads.sinks.map(|sinks| sinks[head] * LOG2_E)
     }
 
     /// Where query `number` lies among those of the piece, in heads.
@@ -137,7 +143,7 @@ fn prepare(span: &mut Span<'_>, shape: &CacheShape) {
         for (row, number) in rows.iter_mut().zip(tile.clone()) {
             let number = span.numbers.start + number;
             *row = &span.queries[span.place(number) * shape.key_dim..][..shape.key_dim];
-            queries.push(Weighing::new(span.visible(number)));
+            queries.push(Weighing::new(span.visible(number), span.sink(number)));
         }
         match tile.len() {
             8 => turn::<8>(&rows, shape.key_dim, &mut turned),

@@ -19,7 +19,9 @@ fn bits(values: &[f32]) -> Vec<u32> {
 #[derive(Clone)]
 struct Session {
     shape: CacheShape,
-    heads: Heads,
+    /// Without the sinks.
+    heads: Heads<'static>,
+    sinks: Option<Vec<f32>>,
     positions: usize,
     queries: Vec<f32>,
     keys: Vec<f32>,
@@ -33,12 +35,21 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    fn new(shape: CacheShape, heads: Heads, positions: usize, random: &mut StdRng) -> Self {
+    fn new(
+        shape: CacheShape,
+        heads: Heads<'static>,
+        positions: usize,
+        random: &mut StdRng,
+    ) -> Self {
         let row = positions * shape.kv_heads;
         let (keys, values) =
             (numbers(row * shape.key_dim, random), numbers(row * shape.value_dim, random));
         let queries = numbers(positions * heads.heads * shape.key_dim, random);
-        Self { shape, heads, positions, queries, keys, values }
+        Self { shape, heads, sinks: None, positions, queries, keys, values }
+    }
+
+    fn heads(&self) -> Heads<'_> {
+        Heads { sinks: self.sinks.as_deref(), ..self.heads }
     }
 
     /// A cache with positions `0..to`.
@@ -69,7 +80,7 @@ impl Session {
             let (cache, mut out) = (self.cache(*to), self.out(to - from));
             let queries = self.rows(from, *to);
             let piece = Piece { cache: &cache, first: from, queries, out: &mut out };
-            attend(compute, self.heads, &mut [piece]);
+            attend(compute, self.heads(), &mut [piece]);
             all.extend(out);
             from = *to;
         }
@@ -91,7 +102,8 @@ impl Session {
         let query = &self.queries[(row * self.heads.heads + head) * key_dim..][..key_dim];
         let window = self.heads.window.unwrap_or(usize::MAX).max(1);
         let first = (row + 1).saturating_sub(window);
-        let (mut greatest, mut total) = (f32::NEG_INFINITY, 0.0);
+        let sink = self.sinks.as_ref().map(|sinks| sinks[head] * std::f32::consts::LOG2_E);
+        let (mut greatest, mut total) = sink.map_or((f32::NEG_INFINITY, 0.0), |sink| (sink, 1.0));
         let mut out = vec![0.0f32; value_dim];
         for block in first / 64..=row / 64 {
             let seen = first.max(block * 64)..(row + 1).min(block * 64 + 64);
@@ -144,7 +156,8 @@ impl Session {
         let kv_head = head / (self.heads.heads / kv_heads);
         let query = &self.queries[(row * self.heads.heads + head) * key_dim..][..key_dim];
         let first = (row + 1).saturating_sub(self.heads.window.unwrap_or(usize::MAX).max(1));
-        let (mut total, mut out) = (0.0, vec![0.0; value_dim]);
+        let sink = self.sinks.as_ref().map_or(0.0, |sinks| f64::from(sinks[head]).exp());
+        let (mut total, mut out) = (sink, vec![0.0; value_dim]);
         for position in first..=row {
             let at = position * kv_heads + kv_head;
             let key = &self.keys[at * key_dim..][..key_dim];
@@ -186,15 +199,20 @@ prop_compose! {
         half: bool,
         window in prop::option::of(0usize..150),
         soft_cap in prop::option::of(1.0f32..60.0),
+        sinks: bool,
         lengths in prop::collection::vec(1usize..200, 1..4),
         seed: u64,
     ) -> (Vec<Session>, StdRng) {
         let mut random = StdRng::seed_from_u64(seed);
         let kind = if half { CacheKind::F16 } else { CacheKind::F32 };
         let shape = CacheShape { kv_heads, key_dim, value_dim, kind };
-        let heads = Heads { heads: kv_heads * shared_by, scale: 0.3, soft_cap, window };
-        let sessions =
-            lengths.iter().map(|length| Session::new(shape, heads, *length, &mut random)).collect();
+        let heads = Heads { heads: kv_heads * shared_by, scale: 0.3, soft_cap, window, sinks: None };
+        let sinks = sinks.then(|| numbers(heads.heads, &mut random));
+        let session = |length: &usize| {
+            let session = Session::new(shape, heads, *length, &mut random);
+            Session { sinks: sinks.clone(), ..session }
+        };
+        let sessions = lengths.iter().map(session).collect();
         (sessions, random)
     }
 }
@@ -207,7 +225,7 @@ proptest! {
         (sessions, mut random) in sessions(),
     ) {
         let plain = Compute::with_isa(1, Isa::PLAIN).unwrap();
-        let heads = sessions[0].heads;
+        let heads = sessions[0].heads();
         let whole: Vec<Vec<f32>> =
             sessions.iter().map(|session| session.run(&plain, &[session.positions])).collect();
         for isa in Isa::available() {
@@ -275,7 +293,7 @@ proptest! {
 
 fn small(kind: CacheKind, window: Option<usize>) -> Session {
     let shape = CacheShape { kv_heads: 1, key_dim: 5, value_dim: 3, kind };
-    let heads = Heads { heads: 2, scale: 0.5, soft_cap: None, window };
+    let heads = Heads { heads: 2, scale: 0.5, soft_cap: None, window, sinks: None };
     Session::new(shape, heads, 130, &mut StdRng::seed_from_u64(3))
 }
 
@@ -322,5 +340,21 @@ fn a_position_that_sees_only_itself_gives_its_value() {
     let out = session.run(&Compute::new(1).unwrap(), &[130]);
     for (out, value) in out.chunks_exact(6).zip(session.values.chunks_exact(3)) {
         assert_eq!((&out[..3], &out[3..]), (value, value));
+    }
+}
+
+/// A sink takes a share of the weights and brings nothing: one as high as the only score that is
+/// seen takes half.
+#[test]
+fn a_sink_takes_its_share_and_gives_nothing() {
+    let mut session = small(CacheKind::F32, Some(1));
+    session.queries.fill(0.0);
+    for (sink, share) in [(0.0, 0.5f32), (-1000.0, 1.0), (1000.0, 0.0)] {
+        session.sinks = Some(vec![sink, f32::NEG_INFINITY]);
+        let out = session.run(&Compute::new(1).unwrap(), &[130]);
+        for (out, value) in out.chunks_exact(6).zip(session.values.chunks_exact(3)) {
+            let expected: Vec<f32> = value.iter().map(|value| value * share).collect();
+            assert_eq!((&out[..3], &out[3..]), (&expected[..], value), "{sink}");
+        }
     }
 }

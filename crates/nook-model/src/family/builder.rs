@@ -57,11 +57,12 @@ impl LayerNames<'_> {
         Attention {
             query: self.linear("attn_q", s.hidden, query),
             key: self.linear("attn_k", s.hidden, key),
-            value: self.linear("attn_v", s.hidden, key),
+            value: Some(self.linear("attn_v", s.hidden, key)),
             gate: None,
             output: self.linear("attn_output", query, s.hidden),
             query_norm: None,
             key_norm: None,
+            value_norm: None,
             turned_norm: None,
             heads: s.heads as usize,
             kv_heads: s.kv_heads as usize,
@@ -71,6 +72,7 @@ impl LayerNames<'_> {
             reach: Reach::All,
             turn: Some(Turn { rope: 0, layout }),
             temperature: None,
+            sinks: None,
         }
     }
 
@@ -81,7 +83,16 @@ impl LayerNames<'_> {
         Attention {
             query: self.biased("attn_q", s.hidden, query),
             key: self.biased("attn_k", s.hidden, key),
-            value: self.biased("attn_v", s.hidden, key),
+            value: Some(self.biased("attn_v", s.hidden, key)),
+            ..self.attention(layout)
+        }
+    }
+
+    /// As [`Self::attention`], with norms of query heads and key heads before they turn.
+    pub(super) fn normed_attention(&self, layout: RopeLayout) -> Attention<Named> {
+        Attention {
+            query_norm: Some(self.norm("attn_q_norm", self.sizes.head_dim)),
+            key_norm: Some(self.norm("attn_k_norm", self.sizes.head_dim)),
             ..self.attention(layout)
         }
     }
@@ -127,9 +138,11 @@ impl LayerNames<'_> {
         Mixture {
             router: self.linear("ffn_gate_inp", hidden, experts),
             choice_bias: None,
-            gate: stack("ffn_gate_exps.weight", hidden, width),
+            gate: Some(stack("ffn_gate_exps.weight", hidden, width)),
             up: stack("ffn_up_exps.weight", hidden, width),
             down: stack("ffn_down_exps.weight", width, hidden),
+            biases: None,
+            weight_scales: None,
             activation: Activation::Silu,
             routing,
             shared: None,
@@ -142,14 +155,25 @@ impl LayerNames<'_> {
         attention: Attention<Named>,
         feed_forward: FeedForward<Named>,
     ) -> Block<Named> {
+        self.mixed_block(Mixer::Attention(attention), feed_forward)
+    }
+
+    /// As [`Self::block`], with any mixer.
+    pub(super) fn mixed_block(
+        &self,
+        mixer: Mixer<Named>,
+        feed_forward: FeedForward<Named>,
+    ) -> Block<Named> {
         Block {
             attention_norm: Some(self.norm("attn_norm", self.sizes.hidden)),
-            mixer: Mixer::Attention(attention),
+            mixer: Some(mixer),
             post_attention_norm: None,
             feed_forward_norm: Some(self.norm("ffn_norm", self.sizes.hidden)),
-            feed_forward,
+            feed_forward: Some(feed_forward),
             post_feed_forward_norm: None,
             residual_scale: 1.0,
+            layer_input: None,
+            output_scale: None,
         }
     }
 }
@@ -181,8 +205,21 @@ pub(super) fn model(
             scale: 1.0,
             soft_cap: None,
         },
+        layer_inputs: None,
         passed_over: Vec::new(),
     }
+}
+
+/// The tensors of the layers from `first` on, which predict further tokens: the main pass has no
+/// use for them.
+pub(super) fn predicting(metadata: &Metadata<'_>, first: u32, end: u32) -> Vec<String> {
+    let predicts = |name: &str| {
+        let index = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next());
+        let index = index.and_then(|index| index.parse::<u32>().ok());
+        index.is_some_and(|index| (first..end).contains(&index))
+    };
+    let names = metadata.header.tensors().iter().map(|tensor| tensor.name.clone());
+    names.filter(|name| predicts(name)).collect()
 }
 
 /// The rope that the metadata name: scaling, and `rope_freqs.weight` where the file has it.

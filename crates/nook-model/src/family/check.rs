@@ -60,6 +60,9 @@ pub(crate) fn expected(description: &Description) -> Vec<Expected> {
     let ends = if head.output.is_none() { Place::BothEnds } else { Place::Embedding };
     let whole = |spec: &MatrixSpec| vec![(spec.tensor.clone(), spec.dimensions.clone())];
     add(&mut all, ends, whole(&description.embedding));
+    if let Some(inputs) = &description.layer_inputs {
+        add(&mut all, Place::Embedding, list(inputs));
+    }
     for rope in &description.ropes {
         add(&mut all, Place::AnyLayer, list(rope));
     }
@@ -92,7 +95,7 @@ fn check_tensor(header: &Header, wanted: &Expected) -> Result<(), Fault> {
     let Some(tensor) = header.tensor(&wanted.name) else {
         return Err(Fault::MissingTensor { tensor: wanted.name.clone() });
     };
-    if tensor.dimensions != wanted.dimensions {
+    if significant(&tensor.dimensions) != significant(&wanted.dimensions) {
         return Err(Fault::TensorShape {
             tensor: wanted.name.clone(),
             got: tensor.dimensions.clone(),
@@ -106,6 +109,13 @@ fn check_tensor(header: &Header, wanted: &Expected) -> Result<(), Fault> {
         });
     }
     Ok(())
+}
+
+/// Dimensions without the ones at their end, which say nothing: a tensor of `[48, 1]` is one of
+/// `[48]`, as in ggml.
+fn significant(dimensions: &[u64]) -> &[u64] {
+    let ones = dimensions.iter().rev().take_while(|dimension| **dimension == 1).count();
+    &dimensions[..dimensions.len() - ones]
 }
 
 /// Adds what a part names, each tensor once: several matrices may be cut from one.

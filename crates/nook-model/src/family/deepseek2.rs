@@ -12,13 +12,13 @@ use nook_kernels::{RopeLayout, RopeScaling};
 
 use super::Description;
 use super::builder::{LayerNames, layers, model, rope};
+use super::experts::{experts, mixture};
 use super::metadata::{Metadata, Sizes};
 use crate::error::Fault;
 use crate::parts::{
-    Activation, Block, FeedForward, LatentForm, Linear, Mixer, Mixture, Mla, Norm, RopeSpec,
-    Routing, Scores, SharedExpert, Turn,
+    Activation, FeedForward, LatentForm, Linear, Mixer, Mla, Norm, RopeSpec, Routing, Turn,
 };
-use crate::shape::{EXPERTS_MAX, FEED_FORWARD_MAX, HEAD_DIM_MAX};
+use crate::shape::HEAD_DIM_MAX;
 use crate::weights::{Named, StackSpec};
 
 /// Longest small vector; the known ones have 512 numbers (queries 1536).
@@ -37,38 +37,20 @@ pub(super) struct Latent {
     pub(super) layout: RopeLayout,
 }
 
-/// What the layers with experts share.
-#[derive(Debug, Clone, Copy)]
-struct Experts {
-    first_layer: u32,
-    count: u32,
-    width: u32,
-    shared: u32,
-    routing: Routing,
-}
-
 pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let mut sizes = metadata.sizes("attention.layer_norm_rms_epsilon")?;
     let rope = rope(metadata, &sizes)?;
     let latent = latent(metadata, &sizes, &rope)?;
     sizes.head_dim = latent.still + latent.turning;
     sizes.rope_dimensions = latent.turning;
-    let experts = experts(metadata, &sizes)?;
+    let experts = experts(metadata, &sizes, Routing::softmax(0, false))?;
     let blocks = layers(&sizes, |layer| {
         let dense = experts.is_none_or(|experts| layer.index < experts.first_layer);
         let feed_forward = match experts {
             Some(experts) if !dense => FeedForward::Mixture(mixture(metadata, layer, experts)),
             _ => layer.gated(Activation::Silu),
         };
-        Ok(Block {
-            attention_norm: Some(layer.norm("attn_norm", sizes.hidden)),
-            mixer: Mixer::Latent(attention(layer, latent)),
-            post_attention_norm: None,
-            feed_forward_norm: Some(layer.norm("ffn_norm", sizes.hidden)),
-            feed_forward,
-            post_feed_forward_norm: None,
-            residual_scale: 1.0,
-        })
+        Ok(layer.mixed_block(Mixer::Latent(attention(layer, latent)), feed_forward))
     })?;
     // Latent attention scales scores where others scale what is turned.
     let magnitude = 1.0;
@@ -147,52 +129,4 @@ pub(super) fn attention(layer: LayerNames<'_>, latent: Latent) -> Mla<Named> {
         scale,
         turn: Turn { rope: 0, layout },
     }
-}
-
-fn experts(metadata: &Metadata<'_>, sizes: &Sizes) -> Result<Option<Experts>, Fault> {
-    let Some((count, used)) = metadata.experts()? else {
-        return Ok(None);
-    };
-    let scores = match metadata.number("expert_gating_func", Some(1), 0..=u32::MAX)? {
-        // 0 stands in files from before the key meant anything.
-        0 | 1 => Scores::Softmax,
-        2 => Scores::Sigmoid,
-        other => return Err(metadata.bad("expert_gating_func", other, "1 or 2")),
-    };
-    let groups = metadata.number("expert_group_count", Some(1), 0..=count)?;
-    let groups = if groups > 1 {
-        if !count.is_multiple_of(groups) {
-            let expected = format!("a divisor of {count} experts");
-            return Err(metadata.bad("expert_group_count", groups, expected));
-        }
-        let used = metadata.number("expert_group_used_count", None, 1..=groups)?;
-        Some((groups as usize, used as usize))
-    } else {
-        None
-    };
-    Ok(Some(Experts {
-        first_layer: metadata.number("leading_dense_block_count", Some(0), 0..=sizes.layers)?,
-        count,
-        width: metadata.number("expert_feed_forward_length", None, 1..=FEED_FORWARD_MAX)?,
-        shared: metadata.number("expert_shared_count", Some(0), 0..=EXPERTS_MAX)?,
-        routing: Routing {
-            used: used as usize,
-            scores,
-            renormalise: metadata.truth("expert_weights_norm")?.unwrap_or(false),
-            scale: metadata.positive("expert_weights_scale")?.unwrap_or(1.0),
-            weigh_input: false,
-            groups,
-        },
-    }))
-}
-
-fn mixture(metadata: &Metadata<'_>, layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
-    let bias = "exp_probs_b.bias";
-    let choice_bias = metadata.has(&layer.tensor(bias)).then(|| layer.vector(bias, experts.count));
-    let shared = (experts.shared > 0).then(|| {
-        let width = experts.width.saturating_mul(experts.shared);
-        SharedExpert { expert: layer.gated_named("_shexp", width, Activation::Silu), gate: None }
-    });
-    let plain = layer.mixture(experts.count, experts.width, experts.routing);
-    Mixture { choice_bias, shared, ..plain }
 }

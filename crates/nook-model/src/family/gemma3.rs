@@ -37,11 +37,9 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
         let slides = !(layer.index + 1).is_multiple_of(pattern);
         let attention = Attention {
             scale,
-            query_norm: Some(layer.norm("attn_q_norm", sizes.head_dim)),
-            key_norm: Some(layer.norm("attn_k_norm", sizes.head_dim)),
             reach: if slides { Reach::Window(window) } else { Reach::All },
             turn: Some(Turn { rope: usize::from(slides), layout: RopeLayout::Halves }),
-            ..layer.attention(RopeLayout::Halves)
+            ..layer.normed_attention(RopeLayout::Halves)
         };
         Ok(Block {
             post_attention_norm: Some(layer.norm("post_attention_norm", sizes.hidden)),

@@ -14,7 +14,7 @@ use super::Description;
 use super::builder::{LayerNames, layers, model, rope};
 use super::metadata::{Metadata, Sizes};
 use crate::error::Fault;
-use crate::parts::{Activation, Attention, FeedForward, Reach, Routing, Scores};
+use crate::parts::{Activation, Attention, FeedForward, Reach, Routing};
 use crate::shape::CONTEXT_MAX;
 use crate::weights::Named;
 
@@ -47,13 +47,6 @@ pub(super) fn feed_forward(
     let Some((count, used)) = experts else {
         return layer.gated(Activation::Silu);
     };
-    let routing = Routing {
-        used: used as usize,
-        scores: Scores::Softmax,
-        renormalise: true,
-        scale: 1.0,
-        weigh_input: false,
-        groups: None,
-    };
+    let routing = Routing::softmax(used, true);
     FeedForward::Mixture(layer.mixture(count, sizes.feed_forward, routing))
 }

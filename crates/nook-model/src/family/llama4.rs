@@ -13,7 +13,7 @@ use super::builder::{LayerNames, layers, model, rope};
 use super::metadata::Metadata;
 use crate::error::Fault;
 use crate::parts::{
-    Activation, Attention, FeedForward, Mixture, Reach, Routing, Scores, SharedExpert, Temperature,
+    Activation, Attention, Dense, FeedForward, Mixture, Reach, Routing, SharedExpert, Temperature,
 };
 use crate::shape::{CONTEXT_MAX, FEED_FORWARD_MAX, LAYERS_MAX};
 use crate::weights::Named;
@@ -47,7 +47,8 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let blocks = layers(&sizes, |layer| {
         let plain = layer.attention(RopeLayout::Adjacent);
         let attention = if (layer.index + 1).is_multiple_of(PATTERN) {
-            let temperature = Temperature { floor: CHUNK as f32, scale: TEMPERATURE_SCALE };
+            let temperature =
+                Temperature { floor: CHUNK as f32, scale: TEMPERATURE_SCALE, offset: 1 };
             Attention { turn: None, temperature: Some(temperature), ..plain }
         } else {
             Attention { turned_norm, reach: Reach::Chunk(CHUNK), ..plain }
@@ -64,15 +65,8 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
 }
 
 fn mixture(layer: LayerNames<'_>, count: u32, used: u32, width: u32) -> Mixture<Named> {
-    let routing = Routing {
-        used: used as usize,
-        scores: Scores::Sigmoid,
-        renormalise: false,
-        scale: 1.0,
-        weigh_input: true,
-        groups: None,
-    };
-    let expert = layer.gated_named("_shexp", width, Activation::Silu);
+    let routing = Routing { weigh_input: true, ..Routing::sigmoid(used, false) };
+    let expert = Dense::Gated(layer.gated_named("_shexp", width, Activation::Silu));
     let shared = Some(SharedExpert { expert, gate: None });
     Mixture { shared, ..layer.mixture(count, width, routing) }
 }

@@ -8,7 +8,7 @@ use nook_kernels::RopeScaling;
 use nook_kernels::rope::yarn_magnitude;
 
 use crate::error::Fault;
-use crate::gguf::Header;
+use crate::gguf::{Header, Value};
 use crate::shape::{
     CONTEXT_MAX, EXPERTS_MAX, FEED_FORWARD_MAX, HEAD_DIM_MAX, HEADS_MAX, LAYERS_MAX, ModelShape,
     VOCABULARY_MAX,
@@ -43,6 +43,13 @@ pub(super) struct Sizes {
     pub(super) tied_output: bool,
 }
 
+/// What differs from layer to layer; 0 stands where a layer has no such part.
+#[derive(Debug, Clone)]
+pub(super) struct Varied {
+    pub(super) kv_heads: Vec<u32>,
+    pub(super) feed_forward: Vec<u32>,
+}
+
 impl<'a> Metadata<'a> {
     pub(super) fn new(header: &'a Header, architecture: &'a str, tokens: usize) -> Self {
         Self { header, architecture, tokens }
@@ -75,6 +82,49 @@ impl<'a> Metadata<'a> {
         } else {
             Err(bad(&key, number, format!("{} to {}", range.start(), range.end())))
         }
+    }
+
+    /// The number `name` of each of `layers` layers: one for all of them, or a list of as many.
+    pub(super) fn numbers(
+        &self,
+        name: &str,
+        usual: Option<u32>,
+        layers: u32,
+        range: RangeInclusive<u32>,
+    ) -> Result<Vec<u32>, Fault> {
+        let key = self.key(name);
+        let list: Vec<Option<u32>> = match self.header.value(&key) {
+            Some(Value::Unsigneds(numbers)) => numbers.iter().copied().map(Some).collect(),
+            Some(Value::Signeds(numbers)) => {
+                numbers.iter().map(|number| u32::try_from(*number).ok()).collect()
+            }
+            _ => return Ok(vec![self.number(name, usual, range)?; layers as usize]),
+        };
+        self.check_list(&key, list.len(), layers)?;
+        let inside = |number: &u32| range.contains(number);
+        let numbers: Option<Vec<u32>> = list.into_iter().map(|n| n.filter(inside)).collect();
+        let expected = || format!("numbers from {} to {}", range.start(), range.end());
+        numbers.ok_or_else(|| bad(&key, "others", expected()))
+    }
+
+    /// The truth value `name` of each of `layers` layers, if there is such a list.
+    pub(super) fn truths(&self, name: &str, layers: u32) -> Result<Option<Vec<bool>>, Fault> {
+        let key = self.key(name);
+        match self.header.value(&key) {
+            Some(Value::Bools(truths)) => {
+                self.check_list(&key, truths.len(), layers)?;
+                Ok(Some(truths.clone()))
+            }
+            Some(other) => Err(bad(&key, other.summary(), "a list of truth values")),
+            None => Ok(None),
+        }
+    }
+
+    fn check_list(&self, key: &str, length: usize, layers: u32) -> Result<(), Fault> {
+        if length == layers as usize {
+            return Ok(());
+        }
+        Err(bad(key, format!("{length} values"), format!("one for each of {layers} layers")))
     }
 
     /// The fraction `name`, if it is there; it must be finite and above 0.
@@ -124,13 +174,47 @@ impl<'a> Metadata<'a> {
         epsilon: &str,
         feed_forward: Option<u32>,
     ) -> Result<Sizes, Fault> {
-        let hidden = self.number("embedding_length", None, 1..=HIDDEN_MAX)?;
         let heads = self.number("attention.head_count", None, 1..=HEADS_MAX)?;
         let kv_heads = self.number("attention.head_count_kv", Some(heads), 1..=heads)?;
-        if !heads.is_multiple_of(kv_heads) {
-            let expected = format!("a divisor of {heads} heads");
-            return Err(self.bad("attention.head_count_kv", kv_heads, expected));
+        let width = self.number("feed_forward_length", feed_forward, 1..=FEED_FORWARD_MAX)?;
+        self.sizes_of(epsilon, heads, kv_heads, width)
+    }
+
+    /// As [`Self::sizes`], for families whose layers are not alike. The sizes are those of the
+    /// largest layer.
+    pub(super) fn varied_sizes(&self, epsilon: &str) -> Result<(Sizes, Varied), Fault> {
+        let layers = self.number("block_count", None, 1..=LAYERS_MAX)?;
+        let heads = self.number("attention.head_count", None, 1..=HEADS_MAX)?;
+        let name = "attention.head_count_kv";
+        let kv_heads = self.numbers(name, Some(heads), layers, 0..=heads)?;
+        let feed_forward =
+            self.numbers("feed_forward_length", Some(0), layers, 0..=FEED_FORWARD_MAX)?;
+        let most = |numbers: &[u32]| numbers.iter().copied().max().unwrap_or(0);
+        for kv_heads in kv_heads.iter().filter(|kv_heads| **kv_heads > 0) {
+            self.check_shared(heads, *kv_heads)?;
         }
+        let sizes = self.sizes_of(epsilon, heads, most(&kv_heads).max(1), most(&feed_forward))?;
+        Ok((sizes, Varied { kv_heads, feed_forward }))
+    }
+
+    /// Key-value heads must be shared evenly.
+    fn check_shared(&self, heads: u32, kv_heads: u32) -> Result<(), Fault> {
+        if heads.is_multiple_of(kv_heads) {
+            return Ok(());
+        }
+        let expected = format!("a divisor of {heads} heads");
+        Err(self.bad("attention.head_count_kv", kv_heads, expected))
+    }
+
+    fn sizes_of(
+        &self,
+        epsilon: &str,
+        heads: u32,
+        kv_heads: u32,
+        feed_forward: u32,
+    ) -> Result<Sizes, Fault> {
+        let hidden = self.number("embedding_length", None, 1..=HIDDEN_MAX)?;
+        self.check_shared(heads, kv_heads)?;
         let head_dim = self.head_dim(hidden, heads)?;
         let rope_dimensions = self.rope_dimensions(head_dim)?;
         Ok(Sizes {
@@ -139,7 +223,7 @@ impl<'a> Metadata<'a> {
             heads,
             kv_heads,
             head_dim,
-            feed_forward: self.number("feed_forward_length", feed_forward, 1..=FEED_FORWARD_MAX)?,
+            feed_forward,
             vocabulary: self.vocabulary()?,
             context_length: self.number("context_length", None, 1..=CONTEXT_MAX)?,
             epsilon: self.epsilon(epsilon)?,
@@ -255,12 +339,22 @@ impl<'a> Metadata<'a> {
     }
 }
 
+impl Varied {
+    /// `sizes` as those of layer `index`.
+    pub(super) fn sizes_of(&self, sizes: &Sizes, index: u32) -> Sizes {
+        let of = |numbers: &[u32]| numbers.get(index as usize).copied().unwrap_or(0);
+        let (kv_heads, feed_forward) = (of(&self.kv_heads), of(&self.feed_forward));
+        Sizes { kv_heads, feed_forward, ..sizes.clone() }
+    }
+}
+
 impl Sizes {
     /// What others may know of the model.
     pub(super) fn shape(&self) -> ModelShape {
         ModelShape {
             layers: self.layers,
             hidden: self.hidden,
+            row: self.hidden,
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim: self.head_dim,

@@ -38,15 +38,8 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     };
     let residual_scale = residual_scale(metadata, &sizes)?;
     let blocks = layers(&sizes, |layer| {
-        Ok(Block {
-            attention_norm: Some(layer.norm("attn_norm", sizes.hidden)),
-            mixer: Mixer::Latent(attention(layer, latent)),
-            post_attention_norm: None,
-            feed_forward_norm: Some(layer.norm("ffn_norm", sizes.hidden)),
-            feed_forward: layer.gated(Activation::Silu),
-            post_feed_forward_norm: None,
-            residual_scale,
-        })
+        let mixer = Mixer::Latent(attention(layer, latent));
+        Ok(Block { residual_scale, ..layer.mixed_block(mixer, layer.gated(Activation::Silu)) })
     })?;
     let plain = model(&sizes, long_rope(metadata, &sizes)?, blocks);
     scaled(metadata, &sizes, plain)

@@ -25,7 +25,7 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
         let attention = Attention {
             query: Linear::new(fused.part(0, query)),
             key: Linear::new(fused.part(query, key)),
-            value: Linear::new(fused.part(query + key, key)),
+            value: Some(Linear::new(fused.part(query + key, key))),
             reach,
             ..layer.attention(RopeLayout::Halves)
         };

@@ -13,7 +13,7 @@ use super::builder::{layers, model, rope};
 use super::metadata::Metadata;
 use super::qwen35::gated_shared;
 use crate::error::Fault;
-use crate::parts::{Activation, FeedForward, Mixture, Routing, Scores};
+use crate::parts::{Activation, FeedForward, Mixture, Routing};
 use crate::shape::FEED_FORWARD_MAX;
 
 pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
@@ -35,14 +35,7 @@ pub(super) fn describe_mixture(metadata: &Metadata<'_>) -> Result<Description, F
     let shared = metadata.number(name, None, 1..=FEED_FORWARD_MAX)?;
     let sizes = metadata.sizes_or("attention.layer_norm_rms_epsilon", Some(width))?;
     metadata.check_value_length(&sizes)?;
-    let routing = Routing {
-        used: used as usize,
-        scores: Scores::Softmax,
-        renormalise: false,
-        scale: 1.0,
-        weigh_input: false,
-        groups: None,
-    };
+    let routing = Routing::softmax(used, false);
     let blocks = layers(&sizes, |layer| {
         let plain = layer.mixture(count, width, routing);
         let mixture = Mixture { shared: Some(gated_shared(layer, shared)), ..plain };

@@ -8,17 +8,17 @@
 use nook_kernels::RopeLayout;
 
 use super::Description;
-use super::builder::{LayerNames, layers, model, rope};
+use super::builder::{layers, model, rope};
 use super::metadata::{Metadata, Sizes};
 use crate::error::Fault;
-use crate::parts::{Activation, Attention, FeedForward, Routing, Scores};
+use crate::parts::{Activation, FeedForward, Routing};
 use crate::shape::FEED_FORWARD_MAX;
-use crate::weights::Named;
 
 pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let sizes = sizes(metadata)?;
-    let blocks =
-        layers(&sizes, |layer| Ok(layer.block(attention(layer), layer.gated(Activation::Silu))))?;
+    let blocks = layers(&sizes, |layer| {
+        Ok(layer.block(layer.normed_attention(RopeLayout::Halves), layer.gated(Activation::Silu)))
+    })?;
     Ok(model(&sizes, rope(metadata, &sizes)?, blocks))
 }
 
@@ -28,17 +28,10 @@ pub(super) fn describe_mixture(metadata: &Metadata<'_>) -> Result<Description, F
         return Err(metadata.bad("expert_count", 0, "1 or more"));
     };
     let width = metadata.number("expert_feed_forward_length", None, 1..=FEED_FORWARD_MAX)?;
-    let routing = Routing {
-        used: used as usize,
-        scores: Scores::Softmax,
-        renormalise: true,
-        scale: 1.0,
-        weigh_input: false,
-        groups: None,
-    };
+    let routing = Routing::softmax(used, true);
     let blocks = layers(&sizes, |layer| {
         let mixture = FeedForward::Mixture(layer.mixture(count, width, routing));
-        Ok(layer.block(attention(layer), mixture))
+        Ok(layer.block(layer.normed_attention(RopeLayout::Halves), mixture))
     })?;
     Ok(model(&sizes, rope(metadata, &sizes)?, blocks))
 }
@@ -47,13 +40,4 @@ fn sizes(metadata: &Metadata<'_>) -> Result<Sizes, Fault> {
     let sizes = metadata.sizes("attention.layer_norm_rms_epsilon")?;
     metadata.check_value_length(&sizes)?;
     Ok(sizes)
-}
-
-fn attention(layer: LayerNames<'_>) -> Attention<Named> {
-    let head_dim = layer.sizes.head_dim;
-    Attention {
-        query_norm: Some(layer.norm("attn_q_norm", head_dim)),
-        key_norm: Some(layer.norm("attn_k_norm", head_dim)),
-        ..layer.attention(RopeLayout::Halves)
-    }
 }

@@ -1,8 +1,8 @@
-//! Qwen3.5 (Qwen team, 2026), dense and as a mixture of experts: three layers of a gated delta net
-//! to one of attention whose result is gated.
+//! Qwen3.5 (Qwen team, 2026), dense and as a mixture of experts, and Qwen3-Next (2025): three layers
+//! of a gated delta net to one of attention whose result is gated.
 //!
-//! Reference: `Qwen3_5ForCausalLM` and `Qwen3_5MoeForCausalLM` of Hugging Face transformers, and
-//! llama.cpp for how files lay it out: the gate of a head follows its query in `attn_q`; `ssm_a`
+//! Reference: `Qwen3_5ForCausalLM`, `Qwen3_5MoeForCausalLM` and `Qwen3NextForCausalLM` of Hugging
+//! Face transformers, and llama.cpp for how files lay it out: the gate of a head follows its query in `attn_q`; `ssm_a`
 //! holds `-exp(A_log)`; norms are already `1 + w`; `post_attention_norm` is the norm before the
 //! feed-forward layer. A part of each head turns, in halves; the rotary sections are for pictures,
 //! and of a text all positions are equal. Layers that predict further tokens count in `block_count`
@@ -11,12 +11,12 @@
 use nook_kernels::RopeLayout;
 
 use super::Description;
-use super::builder::{LayerNames, layers, model, rope};
+use super::builder::{LayerNames, layers, model, predicting, rope};
 use super::metadata::{Metadata, Sizes};
 use crate::error::Fault;
 use crate::parts::{
-    Activation, Attention, Block, FeedForward, GatedDelta, Linear, Mixer, Mixture, Routing, Scores,
-    SharedExpert,
+    Activation, Attention, Block, Dense, FeedForward, GatedDelta, KeyHeads, Linear, Mixer, Mixture,
+    Routing, SharedExpert,
 };
 use crate::shape::{FEED_FORWARD_MAX, HEAD_DIM_MAX, HEADS_MAX, LAYERS_MAX};
 use crate::weights::{MatrixSpec, Named, VectorSpec};
@@ -25,7 +25,7 @@ use crate::weights::{MatrixSpec, Named, VectorSpec};
 const INTERVAL_USUAL: u32 = 4;
 
 /// Longest convolution; the known ones see 4 positions.
-const KERNEL_MAX: u32 = 64;
+pub(super) const KERNEL_MAX: u32 = 64;
 
 /// Sizes of the delta nets.
 #[derive(Debug, Clone, Copy)]
@@ -33,6 +33,7 @@ struct Net {
     dim: u32,
     key_heads: u32,
     value_heads: u32,
+    sharing: KeyHeads,
     kernel: u32,
 }
 
@@ -47,10 +48,19 @@ struct Experts {
 
 pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let sizes = metadata.sizes("attention.layer_norm_rms_epsilon")?;
-    build(metadata, sizes, |layer| layer.gated(Activation::Silu))
+    build(metadata, sizes, KeyHeads::Tiled, |layer| layer.gated(Activation::Silu))
 }
 
 pub(super) fn describe_mixture(metadata: &Metadata<'_>) -> Result<Description, Fault> {
+    mixtures(metadata, KeyHeads::Tiled)
+}
+
+/// Qwen3-Next: value heads share key heads in groups, and two projections are one.
+pub(super) fn describe_next(metadata: &Metadata<'_>) -> Result<Description, Fault> {
+    mixtures(metadata, KeyHeads::Grouped)
+}
+
+fn mixtures(metadata: &Metadata<'_>, sharing: KeyHeads) -> Result<Description, Fault> {
     let Some((count, used)) = metadata.experts()? else {
         return Err(metadata.bad("expert_count", 0, "1 or more"));
     };
@@ -59,49 +69,42 @@ pub(super) fn describe_mixture(metadata: &Metadata<'_>) -> Result<Description, F
     let shared = metadata.number(name, Some(width), 1..=FEED_FORWARD_MAX)?;
     let sizes = metadata.sizes_or("attention.layer_norm_rms_epsilon", Some(width))?;
     let experts = Experts { count, used, width, shared };
-    build(metadata, sizes, |layer| FeedForward::Mixture(mixture(layer, experts)))
+    build(metadata, sizes, sharing, |layer| FeedForward::Mixture(mixture(layer, experts)))
 }
 
 fn build(
     metadata: &Metadata<'_>,
     mut sizes: Sizes,
+    sharing: KeyHeads,
     feed_forward: impl Fn(LayerNames<'_>) -> FeedForward<Named>,
 ) -> Result<Description, Fault> {
     metadata.check_value_length(&sizes)?;
     let all_layers = sizes.layers;
-    let predicting = metadata.number("nextn_predict_layers", Some(0), 0..=all_layers - 1)?;
-    sizes.layers = all_layers - predicting;
+    let predicts = metadata.number("nextn_predict_layers", Some(0), 0..=all_layers - 1)?;
+    sizes.layers = all_layers - predicts;
     let interval =
         metadata.number("full_attention_interval", Some(INTERVAL_USUAL), 1..=LAYERS_MAX)?;
-    let net = net(metadata)?;
+    let recurrent = metadata.truths("attention.recurrent_layers", all_layers)?;
+    let net = net(metadata, sharing)?;
     let blocks = layers(&sizes, |layer| {
-        let mixer = if (layer.index + 1).is_multiple_of(interval) {
-            Mixer::Attention(attention(layer))
-        } else {
-            Mixer::Delta(delta(layer, net))
+        let recurrent = match &recurrent {
+            Some(list) => list.get(layer.index as usize).copied().unwrap_or(false),
+            None => !(layer.index + 1).is_multiple_of(interval),
         };
-        Ok(Block {
-            attention_norm: Some(layer.norm("attn_norm", sizes.hidden)),
-            mixer,
-            post_attention_norm: None,
-            feed_forward_norm: Some(layer.norm("post_attention_norm", sizes.hidden)),
-            feed_forward: feed_forward(layer),
-            post_feed_forward_norm: None,
-            residual_scale: 1.0,
-        })
+        let mixer = match recurrent {
+            true => Mixer::Delta(delta(layer, net)),
+            false => Mixer::Attention(attention(layer)),
+        };
+        let norm = layer.norm("post_attention_norm", sizes.hidden);
+        let block = layer.mixed_block(mixer, feed_forward(layer));
+        Ok(Block { feed_forward_norm: Some(norm), ..block })
     })?;
     let mut description = model(&sizes, rope(metadata, &sizes)?, blocks);
-    let predicts = |name: &str| {
-        let index = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next());
-        let index = index.and_then(|index| index.parse::<u32>().ok());
-        index.is_some_and(|index| (sizes.layers..all_layers).contains(&index))
-    };
-    let names = metadata.header.tensors().iter().map(|tensor| tensor.name.clone());
-    description.passed_over = names.filter(|name| predicts(name)).collect();
+    description.passed_over = predicting(metadata, sizes.layers, all_layers);
     Ok(description)
 }
 
-fn net(metadata: &Metadata<'_>) -> Result<Net, Fault> {
+fn net(metadata: &Metadata<'_>, sharing: KeyHeads) -> Result<Net, Fault> {
     let dim = metadata.number("ssm.state_size", None, 1..=HEAD_DIM_MAX)?;
     let key_heads = metadata.number("ssm.group_count", None, 1..=HEADS_MAX)?;
     let value_heads = metadata.number("ssm.time_step_rank", None, 1..=HEADS_MAX)?;
@@ -115,7 +118,7 @@ fn net(metadata: &Metadata<'_>) -> Result<Net, Fault> {
         return Err(metadata.bad("ssm.inner_size", inner, expected));
     }
     let kernel = metadata.number("ssm.conv_kernel", None, 1..=KERNEL_MAX)?;
-    Ok(Net { dim, key_heads, value_heads, kernel })
+    Ok(Net { dim, key_heads, value_heads, sharing, kernel })
 }
 
 fn attention(layer: LayerNames<'_>) -> Attention<Named> {
@@ -132,15 +135,28 @@ fn attention(layer: LayerNames<'_>) -> Attention<Named> {
 }
 
 fn delta(layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
-    let Net { dim, key_heads, value_heads, kernel } = net;
+    let Net { dim, key_heads, value_heads, sharing, kernel } = net;
     let hidden = layer.sizes.hidden;
     let (keys, values) = (dim * key_heads, dim * value_heads);
     let channels = 2 * keys + values;
+    let (beta, alpha) = match sharing {
+        KeyHeads::Tiled => (
+            layer.linear("ssm_beta", hidden, value_heads),
+            layer.linear("ssm_alpha", hidden, value_heads),
+        ),
+        // One matrix, key head by key head: first how far its value heads are corrected.
+        KeyHeads::Grouped => {
+            let (both, shared_by) =
+                (layer.matrix("ssm_ba", hidden, 2 * value_heads), value_heads / key_heads);
+            let part = |first| Linear::new(both.interleaved(2 * shared_by, first, shared_by));
+            (part(0), part(shared_by))
+        }
+    };
     GatedDelta {
         mixed: layer.linear("attn_qkv", hidden, channels),
         gate: layer.linear("attn_gate", hidden, values),
-        beta: layer.linear("ssm_beta", hidden, value_heads),
-        alpha: layer.linear("ssm_alpha", hidden, value_heads),
+        beta,
+        alpha,
         convolution: VectorSpec {
             tensor: layer.tensor("ssm_conv1d.weight"),
             dimensions: vec![kernel, channels],
@@ -151,6 +167,7 @@ fn delta(layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
         output: layer.linear("ssm_out", values, hidden),
         key_heads: key_heads as usize,
         value_heads: value_heads as usize,
+        sharing,
         dim: dim as usize,
         kernel: kernel as usize,
         epsilon: layer.sizes.epsilon,
@@ -158,14 +175,7 @@ fn delta(layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
 }
 
 fn mixture(layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
-    let routing = Routing {
-        used: experts.used as usize,
-        scores: Scores::Softmax,
-        renormalise: true,
-        scale: 1.0,
-        weigh_input: false,
-        groups: None,
-    };
+    let routing = Routing::softmax(experts.used, true);
     let plain = layer.mixture(experts.count, experts.width, routing);
     Mixture { shared: Some(gated_shared(layer, experts.shared)), ..plain }
 }
@@ -174,7 +184,7 @@ fn mixture(layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
 pub(super) fn gated_shared(layer: LayerNames<'_>, width: u32) -> SharedExpert<Named> {
     let gate = MatrixSpec::row(layer.tensor("ffn_gate_inp_shexp.weight"), layer.sizes.hidden);
     SharedExpert {
-        expert: layer.gated_named("_shexp", width, Activation::Silu),
+        expert: Dense::Gated(layer.gated_named("_shexp", width, Activation::Silu)),
         gate: Some(Linear::new(gate)),
     }
 }

@@ -204,17 +204,7 @@ impl<R: Read> Source<R> {
             4 => Value::Unsigned(u64::from(self.u32(key)?)),
             5 => Value::Signed(i64::from(i32::from_le_bytes(self.array(key)?))),
             6 => Value::Float(f64::from(f32::from_le_bytes(self.array(key)?))),
-            7 => match self.array(key)? {
-                [0] => Value::Bool(false),
-                [1] => Value::Bool(true),
-                [other] => {
-                    return Err(Fault::BadValue {
-                        key: key.to_owned(),
-                        got: other.to_string(),
-                        expected: "true or false".to_owned(),
-                    });
-                }
-            },
+            7 => Value::Bool(self.truth(key)?),
             8 => Value::Text(self.text(key, HEADER_BYTES_MAX)?),
             9 => self.values(key)?,
             10 => Value::Unsigned(self.u64(key)?),
@@ -239,7 +229,7 @@ impl<R: Read> Source<R> {
                 return Err(Fault::ValueType { key: key.to_owned(), type_id });
             }
         };
-        if matches!(type_id, 4..=6 | 8) {
+        if matches!(type_id, 4..=8) {
             self.check_count(key, length, LIST_MAX, least)?;
         } else {
             self.check_left(key, length.saturating_mul(least))?;
@@ -249,6 +239,13 @@ impl<R: Read> Source<R> {
             4 => Value::Unsigneds(self.many(key, count, u32::from_le_bytes)?),
             5 => Value::Signeds(self.many(key, count, i32::from_le_bytes)?),
             6 => Value::Floats(self.many(key, count, f32::from_le_bytes)?),
+            7 => {
+                let mut truths = Vec::with_capacity(count);
+                for _ in 0..count {
+                    truths.push(self.truth(key)?);
+                }
+                Value::Bools(truths)
+            }
             8 => {
                 let mut texts = Vec::with_capacity(count);
                 for _ in 0..count {
@@ -261,6 +258,18 @@ impl<R: Read> Source<R> {
                 Value::Unused { type_id, length }
             }
         })
+    }
+
+    fn truth(&mut self, key: &str) -> Result<bool, Fault> {
+        match self.array(key)? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            [other] => Err(Fault::BadValue {
+                key: key.to_owned(),
+                got: other.to_string(),
+                expected: "true or false".to_owned(),
+            }),
+        }
     }
 
     fn many<T>(

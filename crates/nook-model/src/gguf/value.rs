@@ -21,6 +21,8 @@ pub enum Value {
     Signeds(Vec<i32>),
     /// 32-bit unsigned integers.
     Unsigneds(Vec<u32>),
+    /// Truth values.
+    Bools(Vec<bool>),
     /// An array of a type that no model here uses: only its length and element type are kept.
     Unused {
         /// Type number of the elements.
@@ -77,6 +79,7 @@ impl Value {
                 | Self::Floats(_)
                 | Self::Signeds(_)
                 | Self::Unsigneds(_)
+                | Self::Bools(_)
                 | Self::Unused { .. }
         )
     }
@@ -95,6 +98,7 @@ impl Value {
             Self::Floats(numbers) => format!("{} fractions", numbers.len()),
             Self::Signeds(numbers) => format!("{} signed numbers", numbers.len()),
             Self::Unsigneds(numbers) => format!("{} numbers", numbers.len()),
+            Self::Bools(truths) => format!("{} truth values", truths.len()),
             Self::Unused { type_id, length } => format!("{length} values of type {type_id}"),
         }
     }

@@ -32,6 +32,7 @@ use crate::device::Device;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
+use crate::loaded::check_parts;
 use crate::parts::{Broken, StateShape};
 use weights::{CardLoading, OnCard, bytes_on_card};
 
@@ -65,6 +66,7 @@ impl Card {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
+        check_parts(file, part)?;
         let mut loading = CardLoading { file, device: &self.device, full: self.full };
         self.inventory.load(file, part, &mut loading)
     }

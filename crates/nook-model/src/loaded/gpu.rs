@@ -36,6 +36,7 @@ use crate::device::Device;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
+use crate::loaded::check_parts;
 use crate::loaded::session::StepError;
 use crate::parts::StateShape;
 use weights::{GpuLoading, OnGpu, bytes_on_gpu};
@@ -85,6 +86,7 @@ impl GpuExecutor {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
+        check_parts(file, part)?;
         let mut loading = GpuLoading { file, gpu: &self.gpu, full: self.full };
         self.inventory.load(file, part, &mut loading)
     }

@@ -154,6 +154,7 @@ impl LayerState {
             // A session's positions are counted in 32 bits.
             Self::Keys(cache) => u32::try_from(cache.positions()).unwrap_or(u32::MAX),
             Self::Recurrent(state) => state.position(),
+            Self::Nothing(state) => state.position(),
             Self::OnDevice(state) => state.position(),
         }
     }

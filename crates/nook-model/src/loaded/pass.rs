@@ -11,7 +11,7 @@ use nook_kernels::{Product, multiply, vector};
 
 use crate::loaded::session::{Input, Output, Session, StepError};
 use crate::loaded::{Cpu, Executor, LoadedModel};
-use crate::parts::{BlockBuffers, Lanes, LayerState, Span, Step, sized};
+use crate::parts::{BlockBuffers, Buffers, Lanes, LayerState, Span, Step, sized};
 
 /// Rows that go through a layer together. More gains nothing, and costs memory for each.
 const ROWS_AT_ONCE: usize = 512;
@@ -43,6 +43,8 @@ pub struct BatchError {
 pub(crate) struct Workspace {
     /// Hidden states of all rows.
     x: Vec<f32>,
+    /// What comes to the layers by token with each row.
+    inputs: Vec<f32>,
     /// Hidden states that logits are wanted for, and their norms.
     wanted: Vec<f32>,
     normed: Vec<f32>,
@@ -127,14 +129,22 @@ fn forward(
     let hidden = model.file().shape().hidden as usize;
     let part = batch.first().map(|piece| piece.session.part()).ok_or(StepError::Empty)?;
     let total = counts.iter().map(|count| *count as usize).sum::<usize>();
-    let Workspace { x, blocks, .. } = workspace;
+    let Workspace { x, inputs, blocks, .. } = workspace;
+    let extra = (model.file().shape().row as usize).saturating_sub(hidden);
     let x = sized(x, total * hidden); // (total, hidden)
-    enter(model, cpu, batch, x)?;
+    let inputs = sized(inputs, total * extra); // (total, extra)
+    enter(model, cpu, batch, (&mut *x, &mut *inputs), &mut blocks.parts)?;
+    let mut inputs_left = &*inputs;
     // Without layers there is nothing to turn, and no rope that may be missing.
     let ropes = if part.layers.is_empty() { &[][..] } else { cpu.inventory.ropes() };
     let steps: Vec<Step<'_>> = groups(batch, counts)
         .into_iter()
-        .map(|spans| Step::new(model.compute(), ropes, spans))
+        .map(|spans| {
+            let step = Step::new(model.compute(), ropes, spans);
+            let (inputs, left) = inputs_left.split_at(step.rows() * extra);
+            inputs_left = left;
+            Step { inputs, ..step }
+        })
         .collect();
     let sessions: Vec<&mut [LayerState]> =
         batch.iter_mut().map(|piece| &mut piece.session.states[..]).collect();
@@ -159,17 +169,29 @@ fn forward(
         }
         return logits(model, cpu, batch, counts, workspace);
     }
-    Ok(hidden_states(counts, hidden, x))
+    Ok(hidden_states(counts, (hidden, x), (extra, inputs)))
 }
 
-/// The hidden states, one output for each piece.
-fn hidden_states(counts: &[u32], hidden: usize, x: &[f32]) -> Vec<Output> {
-    let mut rest = x;
+/// The hidden states with what comes to further layers by token, one output for each piece. Both
+/// are numbers of a row, and those of all rows.
+fn hidden_states(
+    counts: &[u32],
+    (hidden, x): (usize, &[f32]),
+    (extra, inputs): (usize, &[f32]),
+) -> Vec<Output> {
+    let (mut rest, mut inputs_left) = (x, inputs);
     let mut outputs = Vec::with_capacity(counts.len());
     for count in counts {
         let (rows, after) = rest.split_at(*count as usize * hidden);
-        outputs.push(Output::Hidden(rows.to_vec()));
-        rest = after;
+        let (inputs, inputs_after) = inputs_left.split_at(*count as usize * extra);
+        (rest, inputs_left) = (after, inputs_after);
+        outputs.push(Output::Hidden(match extra {
+            0 => rows.to_vec(),
+            _ => {
+                let both = rows.chunks_exact(hidden).zip(inputs.chunks_exact(extra));
+                both.flat_map(|(row, inputs)| [row, inputs].concat()).collect()
+            }
+        }));
     }
     outputs
 }
@@ -199,37 +221,62 @@ pub(crate) fn groups(batch: &[BatchPiece<'_>], counts: &[u32]) -> Vec<Vec<Span>>
     groups
 }
 
-/// The first hidden states: looked up, or as they came.
+/// The first hidden states, and what comes to the layers by token: looked up, or as they came.
 fn enter(
     model: &LoadedModel,
     cpu: &Cpu,
     batch: &[BatchPiece<'_>],
-    x: &mut [f32],
+    (x, inputs): (&mut [f32], &mut [f32]),
+    buffers: &mut Buffers,
+) -> Result<(), StepError> {
+    let shape = model.file().shape();
+    let (hidden, row) = (shape.hidden as usize, shape.row as usize);
+    let extra = row - hidden;
+    let (mut rest, mut inputs_left) = (x, inputs);
+    for piece in batch {
+        let count = match piece.input {
+            Input::Hidden(values) => values.len() / row,
+            Input::Tokens(ids) => ids.len(),
+        };
+        let (rows, after) = rest.split_at_mut(count * hidden);
+        let (inputs, inputs_after) = inputs_left.split_at_mut(count * extra);
+        (rest, inputs_left) = (after, inputs_after);
+        match piece.input {
+            Input::Hidden(values) if extra == 0 => rows.copy_from_slice(values),
+            Input::Hidden(values) => {
+                let to = rows.chunks_exact_mut(hidden).zip(inputs.chunks_exact_mut(extra));
+                for ((row_out, inputs), values) in to.zip(values.chunks_exact(row)) {
+                    row_out.copy_from_slice(&values[..hidden]);
+                    inputs.copy_from_slice(&values[hidden..]);
+                }
+            }
+            Input::Tokens(ids) => look_up(model, cpu, ids, (rows, inputs), buffers)?,
+        }
+    }
+    Ok(())
+}
+
+/// The embeddings of `ids`, and what comes to the layers with them.
+fn look_up(
+    model: &LoadedModel,
+    cpu: &Cpu,
+    ids: &[u32],
+    (rows, inputs): (&mut [f32], &mut [f32]),
+    buffers: &mut Buffers,
 ) -> Result<(), StepError> {
     let hidden = model.file().shape().hidden as usize;
     let scale = model.file().description().embedding_scale;
-    let mut rest = x;
-    for piece in batch {
-        match piece.input {
-            Input::Hidden(values) => {
-                let (rows, after) = rest.split_at_mut(values.len());
-                rows.copy_from_slice(values);
-                rest = after;
-            }
-            Input::Tokens(ids) => {
-                let (rows, after) = rest.split_at_mut(ids.len() * hidden);
-                let missing = || StepError::NotHeld { what: "the embedding".to_owned() };
-                let embedding = cpu.inventory.embedding().ok_or_else(missing)?;
-                for (id, row) in ids.iter().zip(rows.chunks_exact_mut(hidden)) {
-                    let decoded = embedding.decode(*id as usize, row);
-                    decoded.map_err(|e| StepError::Compute { reason: e.to_string() })?;
-                }
-                if scale != 1.0 {
-                    vector::scale(model.compute(), rows, scale);
-                }
-                rest = after;
-            }
-        }
+    let missing = || StepError::NotHeld { what: "the embedding".to_owned() };
+    let embedding = cpu.inventory.embedding().ok_or_else(missing)?;
+    for (id, row) in ids.iter().zip(rows.chunks_exact_mut(hidden)) {
+        let decoded = embedding.decode(*id as usize, row);
+        decoded.map_err(|e| StepError::Compute { reason: e.to_string() })?;
+    }
+    if scale != 1.0 {
+        vector::scale(model.compute(), rows, scale);
+    }
+    if let Some(layer_inputs) = cpu.inventory.layer_inputs() {
+        layer_inputs.forward(model.compute(), &mut buffers.scratch, ids, rows, inputs)?;
     }
     Ok(())
 }
@@ -244,7 +291,7 @@ fn logits(
 ) -> Result<Vec<Output>, StepError> {
     let shape = model.file().shape();
     let (hidden, vocabulary) = (shape.hidden as usize, shape.vocabulary as usize);
-    let Workspace { x, wanted, normed, blocks } = workspace;
+    let Workspace { x, wanted, normed, blocks, .. } = workspace;
     wanted.clear();
     let mut outputs = Vec::with_capacity(batch.len());
     let mut from = 0;

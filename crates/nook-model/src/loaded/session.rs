@@ -18,14 +18,14 @@ use crate::parts::{Broken, LayerState};
 pub enum Input<'a> {
     /// Token ids, for a part with the embedding.
     Tokens(&'a [u32]),
-    /// Hidden states `(positions, hidden)`, for a part without it.
+    /// Hidden states `(positions, row)` ([`crate::ModelShape::row`]), for a part without it.
     Hidden(&'a [f32]),
 }
 
 /// What comes out of a step.
 #[derive(Clone, PartialEq)]
 pub enum Output {
-    /// Hidden states `(positions, hidden)`, of a part without the head.
+    /// Hidden states `(positions, row)`, of a part without the head.
     Hidden(Vec<f32>),
     /// Logits `(rows, vocabulary)`, of a part with it.
     Logits {
@@ -66,7 +66,7 @@ pub enum StepError {
         /// Tokens of the model.
         vocabulary: u32,
     },
-    /// Hidden states that are not rows of the model's width.
+    /// Hidden states that are not rows as they go from layer to layer of the model.
     #[error("{got} numbers are not hidden states of width {width}")]
     Width {
         /// Numbers that came.
@@ -314,7 +314,7 @@ impl Session {
     }
 
     fn check_hidden(&self, hidden: &[f32]) -> Result<usize, StepError> {
-        let width = self.file.shape().hidden;
+        let width = self.file.shape().row;
         if hidden.len().is_multiple_of(width as usize) {
             return Ok(hidden.len() / width as usize);
         }

@@ -6,7 +6,7 @@
 //! does not have is absent from the description.
 
 use nook_kernels::attention::{Heads, Piece, attend};
-use nook_kernels::{RopeLayout, vector};
+use nook_kernels::{RopeLayout, Scratch, vector};
 
 use super::linear::forward_all;
 use super::{Broken, Buffers, Lanes, LayerState, Linear, Norm, StateShape, Step, sized};
@@ -20,8 +20,9 @@ pub(crate) struct Attention<W: Weights> {
     pub(crate) query: Linear<W>,
     /// (`kv_heads` * `head_dim`, hidden)
     pub(crate) key: Linear<W>,
-    /// (`kv_heads` * `head_dim`, hidden)
-    pub(crate) value: Linear<W>,
+    /// (`kv_heads` * `head_dim`, hidden); absent where values are the keys before their norm and
+    /// their turn (Gemma 4).
+    pub(crate) value: Option<Linear<W>>,
     /// (heads * `head_dim`, hidden): what the mixed values are multiplied with, after a sigmoid.
     pub(crate) gate: Option<Linear<W>>,
     /// (hidden, heads * `head_dim`)
@@ -30,6 +31,8 @@ pub(crate) struct Attention<W: Weights> {
     pub(crate) query_norm: Option<Norm<W>>,
     /// As `query_norm`, of keys.
     pub(crate) key_norm: Option<Norm<W>>,
+    /// Epsilon of the norm without weights of each value head (Gemma 4).
+    pub(crate) value_norm: Option<f32>,
     /// Epsilon of the norm without weights that each head gets after it has turned.
     pub(crate) turned_norm: Option<f32>,
     /// Query heads.
@@ -48,6 +51,8 @@ pub(crate) struct Attention<W: Weights> {
     pub(crate) turn: Option<Turn>,
     /// What queries are multiplied with, by position.
     pub(crate) temperature: Option<Temperature>,
+    /// (heads): scores that take their share of the weights and bring no value (gpt-oss).
+    pub(crate) sinks: Option<W::Vector>,
 }
 
 /// Which earlier positions a position sees.
@@ -68,11 +73,13 @@ pub(crate) struct Turn {
     pub(crate) layout: RopeLayout,
 }
 
-/// `ln(floor((position + 1) / floor) + 1) * scale + 1` (Llama 4, layers without positions).
+/// `ln(floor((position + offset) / floor) + 1) * scale + 1`: Llama 4 with an offset of 1 in layers
+/// without positions, Ministral 3 with none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Temperature {
     pub(crate) floor: f32,
     pub(crate) scale: f32,
+    pub(crate) offset: u32,
 }
 
 impl<W: Weights> Attention<W> {
@@ -80,6 +87,16 @@ impl<W: Weights> Attention<W> {
     pub(crate) fn state(&self) -> StateShape {
         let (key_dim, value_dim) = (self.head_dim, self.head_dim);
         StateShape::Keys { kv_heads: self.kv_heads, key_dim, value_dim }
+    }
+
+    /// What of it only the processor computes, in words.
+    pub(super) fn needs_processor(&self) -> Option<&'static str> {
+        match self {
+            Self { sinks: Some(_), .. } => Some("attention sinks"),
+            Self { value: None, .. } => Some("values that are made of keys"),
+            Self { value_norm: Some(_), .. } => Some("a norm of values"),
+            _ => None,
+        }
     }
 }
 
@@ -95,6 +112,7 @@ impl Part for Attention<Named> {
             output: self.output.read(source)?,
             query_norm: self.query_norm.read(source)?,
             key_norm: self.key_norm.read(source)?,
+            value_norm: self.value_norm,
             turned_norm: self.turned_norm,
             heads: self.heads,
             kv_heads: self.kv_heads,
@@ -104,6 +122,7 @@ impl Part for Attention<Named> {
             reach: self.reach,
             turn: self.turn,
             temperature: self.temperature,
+            sinks: source.optional_vector(self.sinks.as_ref())?,
         })
     }
 }
@@ -122,13 +141,8 @@ impl Attention<Held> {
         let Buffers { scratch, query, key, value, mixed, gate, spare, .. } = buffers;
         let queries = sized(query, n * self.query.rows());
         let keys = sized(key, n * self.key.rows());
-        let values = sized(value, n * self.value.rows());
-        forward_all(
-            compute,
-            scratch,
-            x,
-            [(&self.query, &mut *queries), (&self.key, &mut *keys), (&self.value, &mut *values)],
-        )?;
+        let values = sized(value, keys.len());
+        self.project(step, scratch, x, [&mut *queries, &mut *keys, &mut *values])?;
         if let Some(norm) = &self.query_norm {
             norm.forward_in_place(compute, queries, spare);
         }
@@ -149,8 +163,13 @@ impl Attention<Held> {
         }
         remember(step, lanes, keys, values)?;
         let mixed = sized(mixed, n * self.heads * self.head_dim);
-        let heads =
-            Heads { heads: self.heads, scale: self.scale, soft_cap: self.soft_cap, window: None };
+        let heads = Heads {
+            heads: self.heads,
+            scale: self.scale,
+            soft_cap: self.soft_cap,
+            window: None,
+            sinks: self.sinks.as_deref(),
+        };
         mix(step, lanes, heads, self.reach, queries, mixed)?;
         if let Some(linear) = &self.gate {
             let gate = sized(gate, mixed.len());
@@ -162,13 +181,49 @@ impl Attention<Held> {
     }
 }
 
+impl Attention<Held> {
+    /// Queries, keys and values of rows `x`, before norms of queries and keys.
+    fn project(
+        &self,
+        step: &Step<'_>,
+        scratch: &mut Scratch,
+        x: &[f32],
+        [queries, keys, values]: [&mut [f32]; 3],
+    ) -> Result<(), Broken> {
+        let (to_queries, to_keys) = ((&self.query, queries), (&self.key, &mut *keys));
+        match &self.value {
+            Some(value) => {
+                forward_all(
+                    step.compute,
+                    scratch,
+                    x,
+                    [to_queries, to_keys, (value, &mut *values)],
+                )?;
+            }
+            None => {
+                forward_all(step.compute, scratch, x, [to_queries, to_keys])?;
+                values.copy_from_slice(keys);
+            }
+        }
+        if let Some(epsilon) = self.value_norm {
+            vector::rms_norm_in_place(step.compute, values, None, self.head_dim, epsilon);
+        }
+        Ok(())
+    }
+}
+
 impl Temperature {
+    /// What the queries of `position` are multiplied with.
+    pub(crate) fn factor(self, position: u32) -> f32 {
+        let steps = ((position + self.offset) as f32 / self.floor).floor();
+        libm::logf(steps + 1.0) * self.scale + 1.0
+    }
+
     fn warm(self, step: &Step<'_>, queries: &mut [f32]) {
         let width = queries.len().checked_div(step.rows()).unwrap_or(0);
         for span in &step.spans {
             for (position, row) in (span.first..).zip(span.rows.clone()) {
-                let steps = ((position + 1) as f32 / self.floor).floor();
-                let factor = libm::logf(steps + 1.0) * self.scale + 1.0;
+                let factor = self.factor(position);
                 for number in &mut queries[row * width..(row + 1) * width] {
                     *number *= factor;
                 }
@@ -206,7 +261,7 @@ pub(super) fn remember(
 pub(super) fn mix(
     step: &Step<'_>,
     lanes: &Lanes<'_>,
-    heads: Heads,
+    heads: Heads<'_>,
     reach: Reach,
     queries: &[f32],
     out: &mut [f32],
@@ -293,7 +348,7 @@ mod tests {
         let mut lanes = Lanes { sessions: vec![&mut states], slot: 0 };
         remember(&step, &mut lanes, &keys, &values).unwrap();
         let mut out = vec![0.0; queries.len()];
-        let heads = Heads { heads: 1, scale: 0.25, soft_cap: None, window: None };
+        let heads = Heads { heads: 1, scale: 0.25, soft_cap: None, window: None, sinks: None };
         mix(&step, &lanes, heads, reach, &queries, &mut out).unwrap();
         let [held] = states;
         *state = held;
@@ -314,7 +369,7 @@ mod tests {
             let LayerState::Keys(fresh) = &mut fresh else { unreachable!("made so") };
             fresh.append(&keys, &values);
             let mut expected = vec![0.0; rows * DIM];
-            let heads = Heads { heads: 1, scale: 0.25, soft_cap: None, window: None };
+            let heads = Heads { heads: 1, scale: 0.25, soft_cap: None, window: None, sinks: None };
             let out = &mut expected;
             let piece = Piece { cache: fresh, first: 0, queries: &queries, out };
             attend(&compute, heads, &mut [piece]);
@@ -341,7 +396,7 @@ mod tests {
         let compute = Compute::new(1).unwrap();
         let step = Step::new(&compute, &[], vec![span(2, 3)]);
         let mut queries = [1.0f32; 3];
-        Temperature { floor: 4.0, scale: 0.1 }.warm(&step, &mut queries);
+        Temperature { floor: 4.0, scale: 0.1, offset: 1 }.warm(&step, &mut queries);
         let warm = 1.0 + 0.1 * 2f32.ln();
         assert_eq!(queries[0], 1.0);
         assert!((queries[1] - warm).abs() < 1e-6 && queries[1] == queries[2]);

@@ -14,6 +14,8 @@ pub(crate) struct Buffers {
     pub(crate) up: Vec<f32>,
     pub(crate) spare: Vec<f32>,
     pub(crate) latent: Vec<f32>,
+    /// Of parts that are made of parts.
+    pub(crate) branches: [Vec<f32>; 3],
     pub(crate) experts: Gathered,
 }
 

@@ -5,18 +5,19 @@
 //! For each position: queries, keys and values go through a short causal convolution and SiLU;
 //! queries and keys are brought to length 1; the state fades by `exp(decay * softplus(alpha +
 //! bias))`, what it holds for the key is moved towards the value by `sigmoid(beta)`, and the query
-//! reads it. What is read is normed, multiplied by the SiLU of a gate and projected. Value heads
-//! are tiled over key heads: head `h` uses key head `h % key_heads`. Reference:
-//! `Qwen3_5GatedDeltaNet` of Hugging Face transformers in its recurrent form, and llama.cpp for the
-//! order of heads in files.
+//! reads it. What is read is normed, multiplied by the SiLU of a gate and projected. Several value
+//! heads share a key head, tiled or in groups, as the files of an architecture have them
+//! ([`KeyHeads`]). Reference: `Qwen3_5GatedDeltaNet` and `Qwen3NextGatedDeltaNet` of Hugging Face
+//! transformers in their recurrent form, and llama.cpp for the order of heads in files.
 //!
 //! Positions are taken one by one, so chunks cannot show. Heads are shared among the threads.
 
 use std::sync::{Mutex, PoisonError};
 
-use nook_kernels::elementary::{exp, sigmoid, silu};
+use nook_kernels::elementary::{exp, sigmoid};
 use nook_kernels::vector;
 
+use super::convolution::Convolution;
 use super::linear::forward_all;
 use super::{Broken, Buffers, Lanes, LayerState, Linear, Norm, Span, StateShape, Step, sized};
 use crate::error::Fault;
@@ -45,11 +46,22 @@ pub(crate) struct GatedDelta<W: Weights> {
     pub(crate) output: Linear<W>,
     pub(crate) key_heads: usize,
     pub(crate) value_heads: usize,
+    /// Which key head each value head uses.
+    pub(crate) sharing: KeyHeads,
     /// Numbers in a head.
     pub(crate) dim: usize,
     /// Positions that the convolution sees.
     pub(crate) kernel: usize,
     pub(crate) epsilon: f32,
+}
+
+/// Which key head a value head uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyHeads {
+    /// Value head `h` uses key head `h % key_heads`.
+    Tiled,
+    /// Value heads that follow each other use the same key head.
+    Grouped,
 }
 
 /// One value head of one span: its state, and where what it reads goes.
@@ -97,6 +109,7 @@ impl Part for GatedDelta<Named> {
             output: self.output.read(source)?,
             key_heads: self.key_heads,
             value_heads: self.value_heads,
+            sharing: self.sharing,
             dim: self.dim,
             kernel: self.kernel,
             epsilon: self.epsilon,
@@ -136,6 +149,8 @@ impl GatedDelta<Held> {
         }
         let convolved = sized(up, n * channels);
         let read = sized(mixed, n * values);
+        let convolution =
+            Convolution { weights: &self.convolution, bias: None, taps: self.kernel, silu: true };
         for span in &step.spans {
             let LayerState::Recurrent(state) = lanes.state(span.lane)? else {
                 return Err(Broken::new("a session without a state for a layer"));
@@ -147,7 +162,7 @@ impl GatedDelta<Held> {
                 past.copy_from_slice(&before[..history]);
             }
             let rows = span.rows.start * channels..span.rows.end * channels;
-            self.convolve(past, &inputs[rows.clone()], &mut convolved[rows.clone()]);
+            convolution.forward(past, &inputs[rows.clone()], &mut convolved[rows.clone()]);
             self.unit(&mut convolved[rows]);
             let signals = Signals { convolved, betas, alphas };
             let before = before.map(|before| &before[history..]);
@@ -158,36 +173,6 @@ impl GatedDelta<Held> {
         let gated = sized(mixed, n * values);
         vector::silu_times(compute, gates, normed, gated);
         self.output.forward(compute, scratch, gated, out)
-    }
-
-    /// A causal convolution of each channel with its own kernel, then SiLU. `past` holds the inputs
-    /// of the positions before, and afterwards those that the next position needs.
-    fn convolve(&self, past: &mut [f32], inputs: &[f32], out: &mut [f32]) {
-        let (channels, kernel) = (self.channels(), self.kernel);
-        let rows = inputs.len() / channels;
-        let earlier = kernel - 1;
-        for row in 0..rows {
-            let out = &mut out[row * channels..(row + 1) * channels];
-            out.fill(0.0);
-            for tap in 0..kernel {
-                // Row `row + tap` of the past followed by the inputs.
-                let from = match (row + tap).checked_sub(earlier) {
-                    Some(row) => &inputs[row * channels..(row + 1) * channels],
-                    None => &past[(row + tap) * channels..(row + tap + 1) * channels],
-                };
-                let weights = self.convolution.iter().skip(tap).step_by(kernel);
-                for ((out, from), weight) in out.iter_mut().zip(from).zip(weights) {
-                    *out += from * weight;
-                }
-            }
-            out.iter_mut().for_each(|number| *number = silu(*number));
-        }
-        if rows >= earlier {
-            past.copy_from_slice(&inputs[(rows - earlier) * channels..]);
-        } else {
-            past.copy_within(rows * channels.., 0);
-            past[(earlier - rows) * channels..].copy_from_slice(inputs);
-        }
     }
 
     /// Brings the queries and keys of each row to length 1, queries further by `1 / sqrt(dim)`.
@@ -245,7 +230,11 @@ impl GatedDelta<Held> {
     /// Takes the rows of `span` through the state of one head.
     fn head(&self, head: &mut Head<'_>, span: &Span, signals: &Signals<'_>) {
         let (dim, channels, keys) = (self.dim, self.channels(), self.key_heads * self.dim);
-        let key_at = head.number % self.key_heads * dim;
+        let key_head = match self.sharing {
+            KeyHeads::Tiled => head.number % self.key_heads,
+            KeyHeads::Grouped => head.number / (self.value_heads / self.key_heads),
+        };
+        let key_at = key_head * dim;
         let value_at = 2 * keys + head.number * dim;
         let mut before = head.before;
         for (row, read) in span.rows.clone().zip(head.read.chunks_exact_mut(dim)) {
@@ -297,7 +286,7 @@ struct Signals<'a> {
 }
 
 /// `ln(1 + e^x)`.
-fn softplus(x: f32) -> f32 {
+pub(super) fn softplus(x: f32) -> f32 {
     // Above, the sum is `e^x` to the last bit.
     if x > 20.0 { x } else { libm::log1pf(exp(x)) }
 }

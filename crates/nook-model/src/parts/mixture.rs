@@ -7,7 +7,7 @@
 use nook_kernels::{Compute, Product, multiply, vector};
 
 use super::buffers::{Choice, Gathered};
-use super::{Activation, Broken, Buffers, Gated, Linear, Step, sized};
+use super::{Activation, Broken, Buffers, Dense, Linear, Step, sized};
 use crate::error::Fault;
 use crate::weights::{Held, Named, Part, Source, Weights};
 
@@ -18,22 +18,37 @@ pub(crate) struct Mixture<W: Weights> {
     pub(crate) router: Linear<W>,
     /// (experts): what scores are raised by for the choice alone (DeepSeek-V3).
     pub(crate) choice_bias: Option<W::Numbers>,
-    /// For each expert (`feed_forward`, hidden).
-    pub(crate) gate: W::Stack,
+    /// For each expert (`feed_forward`, hidden); absent where experts have no gate.
+    pub(crate) gate: Option<W::Stack>,
     /// For each expert (`feed_forward`, hidden).
     pub(crate) up: W::Stack,
     /// For each expert (hidden, `feed_forward`).
     pub(crate) down: W::Stack,
+    /// What is added to the products with them (gpt-oss).
+    pub(crate) biases: Option<ExpertBiases<W>>,
+    /// (experts): what the weights of the chosen are multiplied with at the end (Gemma 4).
+    pub(crate) weight_scales: Option<W::Numbers>,
     pub(crate) activation: Activation,
     pub(crate) routing: Routing,
     /// An expert that every row goes through.
     pub(crate) shared: Option<SharedExpert<W>>,
 }
 
+/// Biases of all experts.
+#[derive(Debug)]
+pub(crate) struct ExpertBiases<W: Weights> {
+    /// (experts, `feed_forward`)
+    pub(crate) gate: W::Vector,
+    /// (experts, `feed_forward`)
+    pub(crate) up: W::Vector,
+    /// (experts, hidden)
+    pub(crate) down: W::Vector,
+}
+
 /// The expert that every row goes through.
 #[derive(Debug)]
 pub(crate) struct SharedExpert<W: Weights> {
-    pub(crate) expert: Gated<W>,
+    pub(crate) expert: Dense<W>,
     /// (1, hidden): the sigmoid of it weighs the result (Qwen2-MoE).
     pub(crate) gate: Option<Linear<W>>,
 }
@@ -46,6 +61,8 @@ pub(crate) struct Routing {
     pub(crate) scores: Scores,
     /// Whether the weights of the chosen are made to add up to 1.
     pub(crate) renormalise: bool,
+    /// What their sum is raised by before they are divided by it (LFM2).
+    pub(crate) sum_offset: f32,
     /// What the weights are multiplied with.
     pub(crate) scale: f32,
     /// Whether weights apply to what goes into an expert, not to what comes out (Llama 4).
@@ -54,11 +71,32 @@ pub(crate) struct Routing {
     pub(crate) groups: Option<(usize, usize)>,
 }
 
+/// What belongs to the experts of one mixture, for the choice among them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChoiceNumbers<'a> {
+    /// Raises scores for the choice alone.
+    bias: Option<&'a [f32]>,
+    /// What the weights of the chosen are multiplied with at the end.
+    scales: Option<&'a [f32]>,
+}
+
 /// What makes weights of the router's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scores {
     Softmax,
     Sigmoid,
+}
+
+impl<W: Weights> Mixture<W> {
+    /// What of it only the processor computes, in words.
+    pub(super) fn needs_processor(&self) -> Option<&'static str> {
+        let shared = self.shared.as_ref().map(|shared| shared.expert.activation());
+        match self {
+            Self { biases: Some(_), .. } => Some("biases of experts"),
+            Self { gate: None, .. } => Some("experts without a gate"),
+            _ => self.activation.needs_processor().or_else(|| shared?.needs_processor()),
+        }
+    }
 }
 
 impl Part for Mixture<Named> {
@@ -71,12 +109,29 @@ impl Part for Mixture<Named> {
                 Some(bias) => Some(source.numbers(bias)?),
                 None => None,
             },
-            gate: source.stack(&self.gate)?,
+            gate: self.gate.as_ref().map(|gate| source.stack(gate)).transpose()?,
             up: source.stack(&self.up)?,
             down: source.stack(&self.down)?,
+            biases: self.biases.read(source)?,
+            weight_scales: match &self.weight_scales {
+                Some(scales) => Some(source.numbers(scales)?),
+                None => None,
+            },
             activation: self.activation,
             routing: self.routing,
             shared: self.shared.read(source)?,
+        })
+    }
+}
+
+impl Part for ExpertBiases<Named> {
+    type With<W: Weights> = ExpertBiases<W>;
+
+    fn read<S: Source>(&self, source: &mut S) -> Result<ExpertBiases<S::Into>, Fault> {
+        Ok(ExpertBiases {
+            gate: source.vector(&self.gate)?,
+            up: source.vector(&self.up)?,
+            down: source.vector(&self.down)?,
         })
     }
 }
@@ -89,6 +144,14 @@ impl Part for SharedExpert<Named> {
     }
 }
 
+impl<W: Weights<Numbers = Vec<f32>>> Mixture<W> {
+    /// What the choice among the experts needs to know of them.
+    pub(crate) fn numbers(&self) -> ChoiceNumbers<'_> {
+        let (bias, scales) = (self.choice_bias.as_deref(), self.weight_scales.as_deref());
+        ChoiceNumbers { bias, scales }
+    }
+}
+
 impl Mixture<Held> {
     /// Rows `x` (n, hidden) into `out` (n, hidden).
     pub(crate) fn forward(
@@ -98,7 +161,19 @@ impl Mixture<Held> {
         step: &Step<'_>,
         buffers: &mut Buffers,
     ) -> Result<(), Broken> {
-        self.choose(x, step, buffers)?;
+        self.forward_chosen(x, x, out, step, buffers)
+    }
+
+    /// As [`Self::forward`], where the router looks at `routed` (n, hidden).
+    pub(super) fn forward_chosen(
+        &self,
+        routed: &[f32],
+        x: &[f32],
+        out: &mut [f32],
+        step: &Step<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Broken> {
+        self.choose(routed, step, buffers)?;
         out.fill(0.0);
         let mut from = 0;
         while let Some(first) = buffers.experts.choices.get(from) {
@@ -121,8 +196,8 @@ impl Mixture<Held> {
         let Gathered { scores, choices, ranking, .. } = gathered;
         let scores = sized(scores, step.rows() * experts);
         self.router.forward(step.compute, scratch, x, scores)?;
-        let bias = self.choice_bias.as_deref();
-        self.routing.choose(step.compute, scores, experts, bias, ranking, choices);
+        let numbers = self.numbers();
+        self.routing.choose(step.compute, scores, experts, numbers, ranking, choices);
         Ok(())
     }
 
@@ -136,14 +211,13 @@ impl Mixture<Held> {
         step: &Step<'_>,
         buffers: &mut Buffers,
     ) -> Result<(), Broken> {
-        let matrices = (self.gate.get(expert), self.up.get(expert), self.down.get(expert));
-        let (Some(gate), Some(up), Some(down)) = matrices else {
+        let (Some(up), Some(down)) = (self.up.get(expert), self.down.get(expert)) else {
             return Err(Broken::new("an expert that is not there"));
         };
         let Buffers { scratch, gate: gates, up: ups, mixed, experts, .. } = buffers;
         let Gathered { choices: all, input, output, .. } = experts;
         let choices = &all[choices];
-        let (n, hidden) = (choices.len(), gate.columns());
+        let (n, hidden) = (choices.len(), up.columns());
         let input = sized(input, n * hidden);
         for (choice, input) in choices.iter().zip(input.chunks_exact_mut(hidden)) {
             input.copy_from_slice(&x[choice.row * hidden..(choice.row + 1) * hidden]);
@@ -151,16 +225,35 @@ impl Mixture<Held> {
                 input.iter_mut().for_each(|number| *number *= choice.weight);
             }
         }
-        let gates = sized(gates, n * gate.rows());
+        let biases = self.biases.as_ref();
         let ups = sized(ups, n * up.rows());
-        let mut products =
-            [Product { matrix: gate, out: &mut *gates }, Product { matrix: up, out: &mut *ups }];
-        multiply(step.compute, scratch, input, &mut products)?;
-        let inner = sized(mixed, gates.len());
-        self.activation.times(step.compute, gates, ups, inner);
+        let inner = match self.gate.as_ref().map(|stack| stack.get(expert)) {
+            Some(Some(gate)) => {
+                let gates = sized(gates, ups.len());
+                let mut products = [
+                    Product { matrix: gate, out: &mut *gates },
+                    Product { matrix: up, out: &mut *ups },
+                ];
+                multiply(step.compute, scratch, input, &mut products)?;
+                add_bias(step, gates, biases.map(|biases| &biases.gate), expert, gate.rows());
+                add_bias(step, ups, biases.map(|biases| &biases.up), expert, up.rows());
+                let inner = sized(mixed, gates.len());
+                self.activation.times(step.compute, gates, ups, inner);
+                inner
+            }
+            Some(None) => return Err(Broken::new("an expert that is not there")),
+            None => {
+                let mut products = [Product { matrix: up, out: &mut *ups }];
+                multiply(step.compute, scratch, input, &mut products)?;
+                add_bias(step, ups, biases.map(|biases| &biases.up), expert, up.rows());
+                self.activation.alone(step.compute, ups);
+                ups
+            }
+        };
         let output = sized(output, n * hidden);
         let mut products = [Product { matrix: down, out: &mut *output }];
         multiply(step.compute, scratch, inner, &mut products)?;
+        add_bias(step, output, biases.map(|biases| &biases.down), expert, hidden);
         for (choice, output) in choices.iter().zip(output.chunks_exact(hidden)) {
             let weight = if self.routing.weigh_input { 1.0 } else { choice.weight };
             let out = &mut out[choice.row * hidden..(choice.row + 1) * hidden];
@@ -169,6 +262,13 @@ impl Mixture<Held> {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds the bias of `expert` to rows of `width` numbers, where there are biases.
+fn add_bias(step: &Step<'_>, x: &mut [f32], all: Option<&Vec<f32>>, expert: usize, width: usize) {
+    if let Some(all) = all {
+        vector::add_bias(step.compute, x, &all[expert * width..(expert + 1) * width]);
     }
 }
 
@@ -201,14 +301,32 @@ impl SharedExpert<Held> {
 }
 
 impl Routing {
+    /// The `used` best by a softmax of all, whose weights apply to what comes out.
+    pub(crate) fn softmax(used: u32, renormalise: bool) -> Self {
+        Self {
+            used: used as usize,
+            scores: Scores::Softmax,
+            renormalise,
+            sum_offset: 0.0,
+            scale: 1.0,
+            weigh_input: false,
+            groups: None,
+        }
+    }
+
+    /// As [`Self::softmax`], by a sigmoid of each.
+    pub(crate) fn sigmoid(used: u32, renormalise: bool) -> Self {
+        Self { scores: Scores::Sigmoid, ..Self::softmax(used, renormalise) }
+    }
+
     /// Fills `choices`, by expert and then by row, from what the router gave: `scores` is (n,
-    /// `experts`). `bias` raises scores for the choice alone.
+    /// `experts`).
     pub(crate) fn choose(
         &self,
         compute: &Compute,
         scores: &mut [f32],
         experts: usize,
-        bias: Option<&[f32]>,
+        ChoiceNumbers { bias, scales }: ChoiceNumbers<'_>,
         ranking: &mut Vec<(usize, f32)>,
         choices: &mut Vec<Choice>,
     ) {
@@ -241,6 +359,9 @@ impl Routing {
                 weight: scores[*expert],
             }));
             self.weigh(&mut choices[start..]);
+            for choice in choices[start..].iter_mut() {
+                choice.weight *= scales.map_or(1.0, |scales| scales[choice.expert]);
+            }
         }
         choices.sort_unstable_by_key(|choice| (choice.expert, choice.row));
     }
@@ -282,6 +403,7 @@ impl Routing {
     /// The final weights of one row's choices.
     fn weigh(&self, choices: &mut [Choice]) {
         let total: f32 = choices.iter().map(|choice| choice.weight).sum();
+        let total = total + self.sum_offset;
         for choice in choices {
             if self.renormalise && total > 0.0 {
                 choice.weight /= total;

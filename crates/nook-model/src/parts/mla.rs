@@ -132,7 +132,8 @@ impl Mla<Held> {
         let keys = sized(key, n * kv_heads * key_dim);
         let values = sized(value, n * kv_heads * value_dim);
         remember(step, lanes, keys, values)?;
-        let heads = Heads { heads: self.heads, scale: self.scale, soft_cap: None, window: None };
+        let (heads, scale) = (self.heads, self.scale);
+        let heads = Heads { heads, scale, soft_cap: None, window: None, sinks: None };
         let queries = sized(query, n * self.heads * key_dim);
         let mut result = sized(mixed, n * self.heads * value_dim);
         mix(step, lanes, heads, Reach::All, queries, result)?;

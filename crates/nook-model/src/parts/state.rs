@@ -17,6 +17,8 @@ pub(crate) enum StateShape {
     Keys { kv_heads: usize, key_dim: usize, value_dim: usize },
     /// So many numbers, whatever the position.
     Recurrent { numbers: usize },
+    /// Each position is computed alone.
+    Nothing,
 }
 
 /// What a session remembers of one layer.
@@ -24,7 +26,8 @@ pub(crate) enum StateShape {
 pub(crate) enum LayerState {
     Keys(LayerCache),
     Recurrent(Recurrent),
-    /// Either, on another device than the processor.
+    Nothing(Nothing),
+    /// Keys or a state, on another device than the processor.
     OnDevice(Box<dyn DeviceState>),
 }
 
@@ -64,6 +67,14 @@ pub(crate) struct Recurrent {
     pending: Option<u32>,
 }
 
+/// The positions that a layer has seen of which it remembers nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Nothing {
+    position: u32,
+    /// Positions after the step that is being computed.
+    pending: Option<u32>,
+}
+
 impl StateShape {
     /// Bytes that `positions` positions take.
     pub(crate) fn bytes(self, kind: CacheKind, positions: u32) -> u64 {
@@ -72,8 +83,17 @@ impl StateShape {
                 let shape = CacheShape { kv_heads, key_dim, value_dim, kind };
                 shape.bytes_for(positions as usize)
             }
+            Self::Nothing => 0,
             Self::Recurrent { .. } if positions == 0 => 0,
             Self::Recurrent { numbers } => Recurrent::bytes_of(numbers),
+        }
+    }
+
+    /// Numbers of a state that every position changes.
+    pub(crate) fn numbers(self) -> usize {
+        match self {
+            Self::Recurrent { numbers } => numbers,
+            Self::Keys { .. } | Self::Nothing => 0,
         }
     }
 
@@ -85,6 +105,7 @@ impl StateShape {
                 LayerState::Keys(LayerCache::new(shape))
             }
             Self::Recurrent { numbers } => LayerState::Recurrent(Recurrent::new(numbers)),
+            Self::Nothing => LayerState::Nothing(Nothing::default()),
         }
     }
 }
@@ -102,7 +123,7 @@ impl LayerState {
                 let any: &mut dyn Any = &mut **state;
                 any.downcast_mut()
             }
-            Self::Keys(_) | Self::Recurrent(_) => None,
+            Self::Keys(_) | Self::Recurrent(_) | Self::Nothing(_) => None,
         }
     }
 
@@ -110,6 +131,7 @@ impl LayerState {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Keys(cache) => cache.bytes(),
+            Self::Nothing(_) => 0,
             Self::Recurrent(state) if state.copies[0].is_empty() => 0,
             Self::Recurrent(state) => Recurrent::bytes_of(state.numbers),
             Self::OnDevice(state) => state.bytes(),
@@ -121,6 +143,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.reserve(positions as usize).is_ok(),
             Self::Recurrent(state) => positions == 0 || state.reserve(),
+            Self::Nothing(_) => true,
             Self::OnDevice(state) => state.reserve(positions),
         }
     }
@@ -132,6 +155,7 @@ impl LayerState {
             Self::Recurrent(state) => {
                 positions == 0 || positions == state.position || state.earlier == Some(positions)
             }
+            Self::Nothing(state) => positions <= state.position,
             Self::OnDevice(state) => state.can_truncate(positions),
         }
     }
@@ -141,6 +165,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.truncate(positions as usize),
             Self::Recurrent(state) => state.truncate(positions),
+            Self::Nothing(state) => state.truncate(positions),
             Self::OnDevice(state) => state.truncate(positions),
         }
     }
@@ -150,6 +175,7 @@ impl LayerState {
         match self {
             Self::Keys(_) => {}
             Self::Recurrent(state) => state.commit(),
+            Self::Nothing(state) => state.commit(),
             Self::OnDevice(state) => state.commit(),
         }
     }
@@ -160,6 +186,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.export(range.start as usize..range.end as usize),
             Self::Recurrent(state) => state.export(range),
+            Self::Nothing(state) => state.export(range),
             Self::OnDevice(state) => state.export(range),
         }
     }
@@ -169,6 +196,7 @@ impl LayerState {
         match self {
             Self::Keys(cache) => cache.import(bytes),
             Self::Recurrent(state) => state.import(bytes),
+            Self::Nothing(state) => state.import(bytes),
             Self::OnDevice(state) => state.import(bytes),
         }
     }
@@ -300,6 +328,63 @@ impl Recurrent {
             *to = f32::from_le_bytes(*from);
         }
         self.position = position;
+        Ok(())
+    }
+}
+
+/// How the bytes of a layer begin that remembers nothing: then come the first position and the end.
+const MAGIC_OF_NOTHING: [u8; 4] = *b"NNS1";
+
+impl Nothing {
+    /// Counts `count` positions from `first` on, in the step that is being computed.
+    pub(super) fn advance(&mut self, first: u32, count: u32) -> Result<(), Broken> {
+        if self.pending.unwrap_or(self.position) != first {
+            return Err(Broken::new("a state that does not end where the step begins"));
+        }
+        self.pending = Some(first + count);
+        Ok(())
+    }
+
+    /// Positions that it has seen.
+    pub(crate) fn position(&self) -> u32 {
+        self.position
+    }
+
+    fn commit(&mut self) {
+        self.position = self.pending.take().unwrap_or(self.position);
+    }
+
+    fn truncate(&mut self, positions: u32) {
+        self.pending = None;
+        self.position = self.position.min(positions);
+    }
+
+    fn export(&self, range: Range<u32>) -> Result<Vec<u8>, HandoverError> {
+        if range.start > range.end || range.end > self.position {
+            return Err(HandoverError::Range {
+                start: range.start as usize,
+                end: range.end as usize,
+                positions: self.position as usize,
+            });
+        }
+        let ends = [range.start, range.end].map(u32::to_le_bytes);
+        Ok([MAGIC_OF_NOTHING, ends[0], ends[1]].concat())
+    }
+
+    fn import(&mut self, bytes: &[u8]) -> Result<(), HandoverError> {
+        let (parts, rest) = bytes.as_chunks::<4>();
+        let [MAGIC_OF_NOTHING, start, end] = parts else {
+            return Err(HandoverError::Unknown);
+        };
+        let (start, end) = (u32::from_le_bytes(*start), u32::from_le_bytes(*end));
+        if !rest.is_empty() || end < start {
+            return Err(HandoverError::Unknown);
+        }
+        if start != self.position {
+            let (first, positions) = (start as usize, self.position as usize);
+            return Err(HandoverError::Position { first, positions });
+        }
+        self.position = end;
         Ok(())
     }
 }

@@ -14,6 +14,8 @@ pub(crate) struct Step<'a> {
     pub(crate) spans: Vec<Span>,
     /// Turns of the rows, for each of the model's ropes.
     pub(crate) turns: Vec<Tables>,
+    /// What comes to the layers by token with each row; empty in models without it.
+    pub(crate) inputs: &'a [f32],
 }
 
 /// What each session remembers of the layer that is being computed.
@@ -29,7 +31,7 @@ impl<'a> Step<'a> {
     /// A step over `spans`, which follow each other.
     pub(crate) fn new(compute: &'a Compute, ropes: &[RopeSet], spans: Vec<Span>) -> Self {
         let turns = ropes.iter().map(|rope| rope.tables(&spans)).collect();
-        Self { compute, spans, turns }
+        Self { compute, spans, turns, inputs: &[] }
     }
 
     /// Rows in all.

@@ -70,6 +70,11 @@ pub fn random_row(kind: TensorType, columns: usize, random: &mut Random) -> Opti
     Some(row)
 }
 
+/// Whether a tensor of two dimensions is a vector all the same.
+pub(super) fn is_vector(name: &str) -> bool {
+    ["ssm_a", "ssm_d", "ssm_norm.weight"].iter().any(|ending| name.ends_with(ending))
+}
+
 /// A vector in single precision, of values that suit its name.
 pub(super) fn vector(name: &str, columns: usize, random: &mut Random) -> Vec<u8> {
     let number = |index: usize| {

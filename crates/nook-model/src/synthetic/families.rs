@@ -7,6 +7,9 @@
 use super::recipe::Recipe;
 use crate::gguf::Value;
 
+/// Positions that a gated short convolution sees.
+pub(super) const SHORT_KERNEL: u32 = 3;
+
 /// A family, or a form of one that is computed in another way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Family {
@@ -62,11 +65,19 @@ pub enum Family {
     Deepseek3,
     /// Llama 4.
     Llama4,
+    /// gpt-oss: attention sinks, windows, clamped experts with biases.
+    GptOss,
+    /// SmolLM3: every fourth layer without positions.
+    Smollm3,
+    /// LFM2 with experts: gated short convolutions.
+    Lfm2Moe,
+    /// Granite 4: Mamba-2, experts beside a shared one.
+    GraniteHybrid,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::Llama,
         Self::Mistral,
         Self::Mixtral,
@@ -93,6 +104,10 @@ impl Family {
         Self::Deepseek2Lite,
         Self::Deepseek3,
         Self::Llama4,
+        Self::GptOss,
+        Self::Smollm3,
+        Self::Lfm2Moe,
+        Self::GraniteHybrid,
     ];
 
     /// What `general.architecture` says.
@@ -115,6 +130,10 @@ impl Family {
             Self::Olmo2 => "olmo2",
             Self::Granite => "granite",
             Self::Llama4 => "llama4",
+            Self::GptOss => "gpt-oss",
+            Self::Smollm3 => "smollm3",
+            Self::Lfm2Moe => "lfm2moe",
+            Self::GraniteHybrid => "granitehybrid",
             Self::Deepseek2 | Self::Deepseek2Whole | Self::Deepseek2Lite | Self::Deepseek3 => {
                 "deepseek2"
             }
@@ -124,7 +143,24 @@ impl Family {
     /// Whether some layers are mixtures of experts.
     #[must_use]
     pub fn has_experts(self) -> bool {
-        self.is_deepseek() || matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::Llama4)
+        self.is_deepseek()
+            || self.needs_processor()
+            || matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::Llama4)
+    }
+
+    /// Whether it has layers that only the processor computes.
+    #[must_use]
+    pub fn needs_processor(self) -> bool {
+        matches!(self, Self::GptOss | Self::Lfm2Moe | Self::GraniteHybrid)
+    }
+
+    /// Whether layer `layer` remembers in one state instead of keys and values.
+    pub(super) fn is_recurrent(self, layer: u32) -> bool {
+        match self {
+            Self::Qwen35 => layer % 4 != 3,
+            Self::Lfm2Moe | Self::GraniteHybrid => layer % 3 != 2,
+            _ => false,
+        }
     }
 
     /// Whether it has multi-head latent attention.
@@ -160,6 +196,10 @@ impl Family {
             Self::Qwen2 => recipe,
             Self::Qwen3 | Self::Qwen3Moe => Recipe { head_dim: 32, experts_used: 3, ..untied },
             Self::Qwen35 => Recipe { layers: 8, head_dim: 32, ..recipe },
+            Self::Smollm3 => Recipe { layers: 5, ..recipe },
+            Self::Lfm2Moe => Recipe { layers: 6, experts_used: 3, ..recipe },
+            Self::GraniteHybrid => Recipe { layers: 6, ..untied },
+            Self::GptOss => Recipe { head_dim: 32, experts_used: 3, ..untied },
             Self::Gemma | Self::Gemma2 => Recipe { head_dim: 32, kv_heads: 1, ..recipe },
             Self::Gemma2Large => Recipe { layers: 46, head_dim: 32, ..recipe },
             Self::Gemma3 => Recipe { layers: 7, head_dim: 32, kv_heads: 1, ..recipe },
@@ -206,13 +246,21 @@ fn common(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
     };
     // Absorbed latent attention is attention with one key-value head.
     let absorbed = family.is_deepseek() && family != Family::Deepseek2Whole;
+    let kv_heads = match family {
+        // None in layers without attention.
+        Family::Lfm2Moe | Family::GraniteHybrid => {
+            let of = |layer| if family.is_recurrent(layer) { 0 } else { recipe.kv_heads as i32 };
+            Value::Signeds((0..recipe.layers).map(of).collect())
+        }
+        _ => number(if absorbed { 1 } else { recipe.kv_heads }),
+    };
     vec![
         ("block_count", number(recipe.layers)),
         ("context_length", number(recipe.context_length)),
         ("embedding_length", number(recipe.hidden)),
         ("feed_forward_length", number(recipe.feed_forward)),
         ("attention.head_count", number(recipe.heads)),
-        ("attention.head_count_kv", number(if absorbed { 1 } else { recipe.kv_heads })),
+        ("attention.head_count_kv", kv_heads),
         (epsilon_key, fraction(epsilon)),
     ]
 }
@@ -240,6 +288,10 @@ fn heads(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
 }
 
 fn rope(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    if family == Family::GraniteHybrid {
+        // Nothing turns.
+        return vec![("rope.scaling.finetuned", Value::Bool(false))];
+    }
     let base = match family {
         Family::Llama if recipe.rope_factors => 500_000.0,
         Family::Mistral | Family::Mixtral | Family::Gemma3 | Family::Gemma3Large => 1e6,
@@ -269,7 +321,7 @@ fn rope(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
     };
     let original_key = "rope.scaling.original_context_length";
     match family {
-        Family::Qwen2Yarn => {
+        Family::Qwen2Yarn | Family::GptOss => {
             keys.extend(scaling("yarn"));
             keys.push((original_key, number(original)));
         }
@@ -324,6 +376,28 @@ fn own(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
             ("residual_scale", fraction(1.4 / f64::from(recipe.layers).sqrt())),
             ("logit_scale", fraction(4.0)),
         ],
+        Family::GptOss => {
+            let mut keys = Vec::from(experts(recipe));
+            keys.push(expert_width(recipe));
+            keys.push(("attention.sliding_window", number(recipe.window)));
+            keys
+        }
+        Family::Lfm2Moe => {
+            let mut keys = Vec::from(experts(recipe));
+            keys.push(expert_width(recipe));
+            keys.push(("leading_dense_block_count", number(2)));
+            keys.push(("expert_gating_func", number(2)));
+            keys.push(("shortconv.l_cache", number(SHORT_KERNEL)));
+            keys
+        }
+        Family::GraniteHybrid => {
+            let mut keys = own(Family::Granite, recipe);
+            keys.extend(experts(recipe));
+            let width = recipe.expert_feed_forward;
+            keys.push(("expert_shared_feed_forward_length", number(width)));
+            keys.extend(mamba(recipe));
+            keys
+        }
         Family::Granite => vec![
             ("embedding_scale", fraction(12.0)),
             ("residual_scale", fraction(0.22)),
@@ -366,6 +440,17 @@ fn deepseek(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
         ("expert_gating_func", number(if is_third { 2 } else { 1 })),
     ]);
     keys
+}
+
+fn mamba(recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let mamba = recipe.mamba();
+    vec![
+        ("ssm.conv_kernel", number(mamba.kernel)),
+        ("ssm.state_size", number(mamba.places)),
+        ("ssm.group_count", number(mamba.groups)),
+        ("ssm.time_step_rank", number(mamba.heads)),
+        ("ssm.inner_size", number(mamba.heads * mamba.dim)),
+    ]
 }
 
 fn delta_net(recipe: &Recipe) -> Vec<(&'static str, Value)> {

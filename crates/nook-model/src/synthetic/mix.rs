@@ -109,7 +109,8 @@ fn is_output(place: Place<'_>) -> bool {
 
 /// Whether llama.cpp never quantises it.
 fn is_small(place: Place<'_>) -> bool {
-    !place.is_matrix || matches!(part(place.name), "ffn_gate_inp" | "ssm_conv1d")
+    let small = ["ffn_gate_inp", "ssm_conv1d", "conv", "ssm_a", "ssm_d", "ssm_norm", "bias"];
+    !place.is_matrix || small.contains(&part(place.name))
 }
 
 /// `attn_q` of `blk.3.attn_q.weight`.

@@ -205,8 +205,9 @@ impl Recipe {
         let columns = tensor.dimensions[0] as usize;
         let rows: u64 = tensor.dimensions.iter().skip(1).product();
         let mut written = 0;
-        if tensor.dimensions.len() == 1 {
-            let row = blocks::vector(&tensor.name, columns, random);
+        if tensor.dimensions.len() == 1 || blocks::is_vector(&tensor.name) {
+            let numbers = columns * usize::try_from(rows).unwrap_or(usize::MAX);
+            let row = blocks::vector(&tensor.name, numbers, random);
             out.write_all(&row)?;
             written += row.len();
         } else {

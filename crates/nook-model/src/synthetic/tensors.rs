@@ -1,6 +1,6 @@
 //! Names and dimensions of the tensors of each family, as llama.cpp's converter writes them.
 
-use super::families::Family;
+use super::families::{Family, SHORT_KERNEL};
 use super::recipe::Recipe;
 
 /// Sizes of latent attention, made from a recipe's usual ones.
@@ -29,6 +29,19 @@ pub(super) struct DeltaNet {
     pub(super) value_heads: u32,
 }
 
+/// Sizes of Mamba-2 layers, made from a recipe's usual ones.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mamba {
+    /// Positions that its convolution sees.
+    pub(super) kernel: u32,
+    pub(super) heads: u32,
+    /// Numbers of a head.
+    pub(super) dim: u32,
+    pub(super) groups: u32,
+    /// Numbers of a place.
+    pub(super) places: u32,
+}
+
 impl Latent {
     /// Numbers of a head's key.
     pub(super) fn key(self) -> u32 {
@@ -46,6 +59,11 @@ impl Recipe {
             // MiniCPM 3's files do not say it: it is the heads' share of the hidden state.
             value: self.hidden / self.heads,
         }
+    }
+
+    pub(super) fn mamba(&self) -> Mamba {
+        let (heads, dim) = (2 * self.heads, self.head_dim);
+        Mamba { kernel: 4, heads, dim, groups: 2, places: self.head_dim }
     }
 
     pub(super) fn delta_net(&self) -> DeltaNet {
@@ -114,6 +132,7 @@ fn globals(recipe: &Recipe, listing: &mut Listing) {
     listing.weight("token_embd", &table);
     match family {
         Family::Starcoder2 => listing.biased("output_norm", &[recipe.hidden]),
+        Family::Lfm2Moe => listing.weight("token_embd_norm", &[recipe.hidden]),
         _ => listing.weight("output_norm", &[recipe.hidden]),
     }
     if !recipe.is_tied() {
@@ -125,7 +144,7 @@ fn globals(recipe: &Recipe, listing: &mut Listing) {
 fn norms(recipe: &Recipe, listing: &mut Listing) {
     let names: &[&str] = match recipe.family {
         Family::Olmo2 => &["post_attention_norm", "post_ffw_norm"],
-        Family::Qwen35 => &["attn_norm", "post_attention_norm"],
+        Family::Qwen35 | Family::GptOss => &["attn_norm", "post_attention_norm"],
         Family::Gemma => &["attn_norm", "ffn_norm"],
         Family::Glm4 => &["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"],
         family if family.is_gemma() => {
@@ -143,7 +162,9 @@ fn norms(recipe: &Recipe, listing: &mut Listing) {
 
 fn mixer(recipe: &Recipe, layer: u32, listing: &mut Listing) {
     match recipe.family {
-        Family::Qwen35 if layer % 4 != 3 => delta_net(recipe, listing),
+        Family::Qwen35 if recipe.family.is_recurrent(layer) => delta_net(recipe, listing),
+        Family::Lfm2Moe if recipe.family.is_recurrent(layer) => short_conv(recipe, listing),
+        Family::GraniteHybrid if recipe.family.is_recurrent(layer) => mamba(recipe, listing),
         family if family.is_latent() => latent(recipe, listing),
         _ => attention(recipe, listing),
     }
@@ -157,7 +178,7 @@ fn attention(recipe: &Recipe, listing: &mut Listing) {
         Family::Phi3 | Family::Phi3LongRope => {
             listing.weight("attn_qkv", &[hidden, query + 2 * key])
         }
-        Family::Qwen2 | Family::Qwen2Yarn | Family::Glm4 | Family::Starcoder2 => {
+        Family::Qwen2 | Family::Qwen2Yarn | Family::Glm4 | Family::Starcoder2 | Family::GptOss => {
             listing.biased("attn_q", &[hidden, query]);
             listing.biased("attn_k", &[hidden, key]);
             listing.biased("attn_v", &[hidden, key]);
@@ -172,6 +193,10 @@ fn attention(recipe: &Recipe, listing: &mut Listing) {
     }
     match family {
         Family::Starcoder2 => listing.biased("attn_output", &[query, hidden]),
+        Family::GptOss => {
+            listing.biased("attn_output", &[query, hidden]);
+            listing.weight("attn_sinks", &[recipe.heads]);
+        }
         _ => listing.weight("attn_output", &[query, hidden]),
     }
     match family {
@@ -182,6 +207,7 @@ fn attention(recipe: &Recipe, listing: &mut Listing) {
         Family::Qwen3
         | Family::Qwen3Moe
         | Family::Qwen35
+        | Family::Lfm2Moe
         | Family::Gemma3
         | Family::Gemma3Large => {
             listing.weight("attn_q_norm", &[recipe.head_dim]);
@@ -231,11 +257,41 @@ fn delta_net(recipe: &Recipe, listing: &mut Listing) {
     listing.weight("ssm_out", &[values, hidden]);
 }
 
+fn short_conv(recipe: &Recipe, listing: &mut Listing) {
+    let hidden = recipe.hidden;
+    listing.weight("shortconv.conv", &[SHORT_KERNEL, hidden]);
+    listing.weight("shortconv.in_proj", &[hidden, 3 * hidden]);
+    listing.weight("shortconv.out_proj", &[hidden, hidden]);
+}
+
+fn mamba(recipe: &Recipe, listing: &mut Listing) {
+    let Mamba { kernel, heads, dim, groups, places } = recipe.mamba();
+    let (hidden, inner) = (recipe.hidden, heads * dim);
+    let channels = inner + 2 * groups * places;
+    listing.weight("ssm_in", &[hidden, inner + channels + heads]);
+    listing.biased("ssm_conv1d", &[kernel, channels]);
+    listing.put("ssm_dt.bias", &[heads]);
+    listing.put("ssm_a", &[1, heads]);
+    listing.put("ssm_d", &[1, heads]);
+    listing.weight("ssm_norm", &[inner / groups, groups]);
+    listing.weight("ssm_out", &[inner, hidden]);
+}
+
 fn feed_forward(recipe: &Recipe, layer: u32, listing: &mut Listing) {
     let (hidden, width) = (recipe.hidden, recipe.feed_forward);
     match recipe.family {
         Family::Mixtral => experts(recipe, width, listing),
         Family::Qwen3Moe => experts(recipe, recipe.expert_feed_forward, listing),
+        Family::GptOss => biased_experts(recipe, listing),
+        Family::GraniteHybrid => {
+            // Files name the width of an expert as that of a layer.
+            experts(recipe, width, listing);
+            gated("_shexp", hidden, recipe.expert_feed_forward, listing);
+        }
+        Family::Lfm2Moe if layer >= 2 => {
+            experts(recipe, recipe.expert_feed_forward, listing);
+            listing.put("exp_probs_b.bias", &[recipe.experts]);
+        }
         Family::Llama4 if layer % 2 == 1 => {
             experts(recipe, recipe.expert_feed_forward, listing);
             gated("_shexp", hidden, recipe.expert_feed_forward, listing);
@@ -264,6 +320,15 @@ fn gated(ending: &str, hidden: u32, width: u32, listing: &mut Listing) {
     listing.weight(&format!("ffn_gate{ending}"), &[hidden, width]);
     listing.weight(&format!("ffn_up{ending}"), &[hidden, width]);
     listing.weight(&format!("ffn_down{ending}"), &[width, hidden]);
+}
+
+fn biased_experts(recipe: &Recipe, listing: &mut Listing) {
+    let (hidden, width) = (recipe.hidden, recipe.expert_feed_forward);
+    experts(recipe, width, listing);
+    listing.put("ffn_gate_inp.bias", &[recipe.experts]);
+    for (name, width) in [("gate", width), ("up", width), ("down", hidden)] {
+        listing.put(&format!("ffn_{name}_exps.bias"), &[width, recipe.experts]);
+    }
 }
 
 fn experts(recipe: &Recipe, width: u32, listing: &mut Listing) {

@@ -76,6 +76,10 @@ fn put(out: &mut Vec<u8>, value: &Value) {
             list(out, 4, numbers.len());
             numbers.iter().for_each(|number| out.extend(number.to_le_bytes()));
         }
+        Value::Bools(truths) => {
+            list(out, 7, truths.len());
+            out.extend(truths.iter().map(|truth| u8::from(*truth)));
+        }
         // Its elements are not known: an empty list.
         Value::Unused { type_id, .. } => list(out, *type_id, 0),
     }

@@ -21,7 +21,7 @@ use nook_model::{
 fn every_family_gives_the_logits_of_the_cpu_whole_at_every_cut_and_in_chunks() {
     let folder = tempfile::tempdir().unwrap();
     let mut failures = Vec::new();
-    for family in Family::ALL {
+    for family in Family::ALL.into_iter().filter(|family| !family.needs_processor()) {
         for seed in 1..=2 {
             let file = ModelFile::open(&write(folder.path(), family, seed)).unwrap();
             let prompt = prompt(seed);
@@ -48,7 +48,7 @@ fn every_family_gives_the_logits_of_the_cpu_whole_at_every_cut_and_in_chunks() {
 #[test]
 fn parts_of_every_family_load_alone() {
     let folder = tempfile::tempdir().unwrap();
-    for family in Family::ALL {
+    for family in Family::ALL.into_iter().filter(|family| !family.needs_processor()) {
         let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
         let prompt = prompt(3);
         let cut = file.shape().layers / 2;

@@ -10,9 +10,10 @@
 use std::path::Path;
 
 use crate::fixtures::*;
+use crate::gpu_references::needs_processor;
 use nook_base::{LayerRange, ModelPart};
 use nook_model::{
-    Device, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Precision, Session,
+    Device, Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Precision, Session,
 };
 use serde_json::Value;
 
@@ -26,8 +27,11 @@ const VOCABULARY: usize = 512;
 
 #[test]
 fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
-    for Known { name, file, folder } in tiny_models("greedy tokens of every tiny model on the card")
-    {
+    let test = "greedy tokens of every tiny model on the card";
+    let newer = newer_models(test).into_iter();
+    let newer = newer
+        .filter(|known| known.name.ends_with("-f16") && needs_processor(&known.name).is_none());
+    for Known { name, file, folder, .. } in tiny_models(test).into_iter().chain(newer) {
         let reference = json(&folder.join("reference.json"));
         let model = on_card(Precision::Full, &file);
         let layers = model.file().shape().layers;
@@ -37,6 +41,19 @@ fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
             let got = say(&model, layers / 2, &ids(&case["ids"]), safe);
             assert_eq!(got, expected, "{name}");
         }
+    }
+}
+
+#[test]
+fn what_a_card_cannot_compute_is_refused_by_name() {
+    for known in newer_models("refusals of newer models on the card") {
+        let Some((layer, what)) = needs_processor(&known.name) else { continue };
+        let file = ModelFile::open(&known.file).unwrap();
+        let options = LoadOptions { threads: 1, precision: Precision::Full };
+        let mut model = LoadedModel::new_on(file, Device::CandleCpu, options).unwrap();
+        let part = whole(&model);
+        let refused = model.hold(&part).map_err(|error| error.fault);
+        assert_eq!(refused, Err(Fault::NeedsProcessor { layer, what }), "{}", known.name);
     }
 }
 

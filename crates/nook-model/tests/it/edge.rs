@@ -114,6 +114,29 @@ fn what_would_be_ignored_is_refused() {
     }
 }
 
+/// The shared expert's gate of some files is `[48, 1]`, that of others `[48]`.
+#[test]
+fn ones_at_the_end_of_dimensions_say_nothing() {
+    let recipe = Recipe::tiny(Format::F32, 1);
+    let with = |name: &str, dimensions: &[u64]| {
+        let mut tensors = recipe.tensors();
+        let tensor = tensors.iter_mut().find(|tensor| tensor.name == name).unwrap();
+        tensor.dimensions = dimensions.to_vec();
+        let mut bytes = header_bytes(3, &recipe.metadata(), &tensors);
+        bytes.resize(bytes.len() + (1 << 20), 0);
+        open_bytes(&bytes).err().map(|error| error.fault)
+    };
+    let (norm, matrix) = ("blk.0.attn_norm.weight", "blk.0.attn_q.weight");
+    for dimensions in [&[64][..], &[64, 1], &[64, 1, 1, 1]] {
+        assert_eq!(with(norm, dimensions), None, "{dimensions:?}");
+    }
+    assert_eq!(with(matrix, &[64, 64, 1]), None);
+    for (name, dimensions) in [(norm, &[64, 2][..]), (norm, &[1, 64]), (matrix, &[64, 1, 64])] {
+        let fault = with(name, dimensions);
+        assert!(matches!(fault, Some(Fault::TensorShape { .. })), "{dimensions:?}: {fault:?}");
+    }
+}
+
 #[test]
 fn what_is_no_file_is_no_model() {
     let folder = tempfile::tempdir().unwrap();

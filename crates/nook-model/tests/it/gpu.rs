@@ -42,7 +42,7 @@ fn every_family_gives_the_logits_of_the_cpu_whole_at_every_cut_and_in_chunks() {
     let Some(gpu) = gpu("every family") else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut failures = Vec::new();
-    for family in Family::ALL {
+    for family in Family::ALL.into_iter().filter(|family| !family.needs_processor()) {
         for seed in 1..=2 {
             let file = ModelFile::open(&write(folder.path(), family, seed)).unwrap();
             let model = on_gpu(&gpu, &file, Precision::Full, &whole(&file));
@@ -64,6 +64,20 @@ fn every_family_gives_the_logits_of_the_cpu_whole_at_every_cut_and_in_chunks() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn layers_that_only_the_processor_computes_are_refused_by_name() {
+    let Some(gpu) = gpu("refused families") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    for family in Family::ALL.into_iter().filter(|family| family.needs_processor()) {
+        let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
+        let options = LoadOptions { threads: 1, precision: Precision::Full };
+        let mut model = LoadedModel::with_gpu(file.clone(), &gpu, options).unwrap();
+        let fault = model.hold(&whole(&file)).unwrap_err().fault;
+        assert!(matches!(fault, Fault::NeedsProcessor { layer: 0, .. }), "{family:?}: {fault}");
+        assert!(model.held().is_empty(), "{family:?}");
+    }
 }
 
 #[test]

@@ -33,7 +33,10 @@ const WITHOUT_KERNELS: [&str; 3] = ["iq3_s", "tq1_0", "tq2_0"];
 fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
     let test = "greedy tokens of every tiny model on a GPU";
     let Some(gpu) = gpu(test) else { return };
-    for Known { name, file, folder } in tiny_models(test) {
+    let newer = newer_models(test).into_iter();
+    let newer = newer
+        .filter(|known| known.name.ends_with("-f16") && needs_processor(&known.name).is_none());
+    for Known { name, file, folder, .. } in tiny_models(test).into_iter().chain(newer) {
         let reference = json(&folder.join("reference.json"));
         let model = on_gpu(&gpu, Precision::Full, &file).unwrap();
         let layers = model.file().shape().layers;
@@ -43,6 +46,31 @@ fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
             let got = say(&model, layers / 2, &ids(&case["ids"]), safe);
             assert_eq!(got, expected, "{name}");
         }
+    }
+}
+
+/// The first layer with a part that is computed on the processor alone, and that part.
+pub(crate) fn needs_processor(name: &str) -> Option<(u32, &'static str)> {
+    let model = name.split_once('-').map_or(name, |(model, _)| model);
+    Some(match model {
+        "gemma4" | "gemma4_moe" => (0, "a norm of values"),
+        "gemma4_ple" => (0, "inputs of layers by token"),
+        "gpt_oss" => (0, "attention sinks"),
+        "granitehybrid" | "nemotron_h" | "nemotron_h_moe" => (0, "a Mamba layer"),
+        "lfm2" | "lfm2moe" => (0, "a gated convolution"),
+        "qwen3next" => (0, "value heads that share key heads in groups"),
+        _ => return None,
+    })
+}
+
+#[test]
+fn what_a_gpu_cannot_compute_is_refused_by_name() {
+    let test = "refusals of newer models on a GPU";
+    let Some(gpu) = gpu(test) else { return };
+    for known in newer_models(test) {
+        let Some((layer, what)) = needs_processor(&known.name) else { continue };
+        let refused = on_gpu(&gpu, Precision::Full, &known.file).map(|_| ());
+        assert_eq!(refused, Err(Fault::NeedsProcessor { layer, what }), "{}", known.name);
     }
 }
 

@@ -18,6 +18,8 @@ mod fixtures;
 mod gpu;
 mod gpu_references;
 mod manifest;
+mod mistakes;
+mod newer_sessions;
 mod partial;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]

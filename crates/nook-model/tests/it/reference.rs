@@ -98,7 +98,7 @@ fn tiny_models_reproduce_the_logits_of_transformers() {
     let llamas = ["mistral", "llama3_rope", "llama256"];
     let is_llama = |name: &str| llamas.iter().any(|llama| name.starts_with(llama));
     let mut seen = 0;
-    for Known { name, file, folder } in models.iter().filter(|known| is_llama(&known.name)) {
+    for Known { name, file, folder, .. } in models.iter().filter(|known| is_llama(&known.name)) {
         let reference = json(&folder.join("reference.json"));
         let all = floats(&folder.join("logits.f32"));
         let model = load(file, 2);

@@ -13,8 +13,7 @@ use nook_base::{LayerRange, ModelPart};
 use nook_model::{Input, LoadedModel, LogitRows, Precision, Session};
 use serde_json::Value;
 
-/// Greatest difference of a logit. The fixtures say how far llama.cpp is off: up to 9e-3 where it
-/// evaluates GELU through a table of half-precision numbers. Nothing here does.
+/// Greatest difference of a logit of the distilled models.
 const LOGITS_APART_MAX: f32 = 1e-4;
 
 /// Gaps between the two best tokens below which either may be said.
@@ -26,34 +25,42 @@ const VOCABULARY: usize = 512;
 /// hold keys and values in half precision; asked for single precision they must agree as well.
 #[test]
 fn every_tiny_model_gives_the_logits_of_transformers_whole_and_at_every_cut() {
-    for Known { name, file, folder } in tiny_models("logits of every tiny model at every cut") {
-        let reference = json(&folder.join("reference.json"));
-        let expected = floats(&folder.join("logits.f32"));
-        let model = load_in(Precision::Full, &file, 2);
+    let mut failures = Vec::new();
+    for known in all("logits of every tiny model at every cut") {
+        let reference = json(&known.folder.join("reference.json"));
+        let expected = floats(&known.logits);
+        let model = load_in(Precision::Full, &known.file, 2);
         let layers = model.file().shape().layers;
         let mut worst = 0.0f32;
-        for cut in 0..=layers {
+        for cut in (0..=layers).filter(|cut| model.file().may_cut(*cut)) {
             let parts = parts(layers, cut);
             for case in reference["cases"].as_array().unwrap() {
                 worst = worst.max(difference(&model, &parts, case, &expected));
             }
         }
-        eprintln!("{name}: {worst:e}");
-        assert!(worst < LOGITS_APART_MAX, "{name}: {worst:e}");
+        eprintln!("{}: {worst:e}", known.name);
+        if worst >= known.apart_max {
+            failures.push(format!("{}: {worst:e}", known.name));
+        }
     }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]
 fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
-    for Known { name, file, folder } in tiny_models("greedy tokens of every tiny model") {
+    // Of quantised weights there are logits, and no tokens.
+    let is_exact = |known: &Known| known.logits.ends_with("logits.f32");
+    let models = all("greedy tokens of every tiny model").into_iter().filter(is_exact);
+    for Known { name, file, folder, .. } in models {
         let reference = json(&folder.join("reference.json"));
         let model = load_in(Precision::Full, &file, 1);
         let layers = model.file().shape().layers;
+        let cut = (0..=layers / 2).rev().find(|cut| model.file().may_cut(*cut)).unwrap();
         for case in reference["cases"].as_array().unwrap() {
             let safe = safe(&case["greedy_top2_gaps"]);
             let expected = &ids(&case["greedy"])[..safe];
             let prompt = ids(&case["ids"]);
-            let got = say(&model, &parts(layers, layers / 2), &prompt, safe);
+            let got = say(&model, &parts(layers, cut), &prompt, safe);
             assert_eq!(got, expected, "{name}");
         }
     }
@@ -107,6 +114,12 @@ fn quantised_files_stay_as_close_to_their_decoded_weights_as_llama_cpp_does() {
     }
 }
 
+fn all(test: &str) -> Vec<Known> {
+    let mut all = tiny_models(test);
+    all.extend(newer_models(test));
+    all
+}
+
 /// The two parts at a cut.
 fn parts(layers: u32, cut: u32) -> [ModelPart; 2] {
     let part = |start, end, embedding, head| ModelPart {
@@ -126,10 +139,12 @@ fn difference(model: &LoadedModel, parts: &[ModelPart], case: &Value, all: &[f32
     let skip = number("first_logits_position") * VOCABULARY;
     let got = &got[skip..];
     let expected = &all[from..from + rows * VOCABULARY];
-    for (row, best) in got.chunks_exact(VOCABULARY).zip(ids(&case["argmax"])) {
-        assert_eq!(argmax(row), best);
+    let rows = got.chunks_exact(VOCABULARY).zip(expected.chunks_exact(VOCABULARY));
+    let same = rows.into_iter().all(|(row, expected)| argmax(row) == argmax(expected));
+    match same && got.iter().all(|logit| logit.is_finite()) {
+        true => greatest_difference(got, expected),
+        false => f32::INFINITY,
     }
-    greatest_difference(got, expected)
 }
 
 /// Logits of all positions of `prompt`, in sessions of at most `window` positions: some rotary

@@ -130,7 +130,7 @@ async fn vector(
     };
     send(&mut call, opening).await?;
     let Heard::Opened { position: 0 } = hear(&mut call).await? else { return Err(lost()) };
-    let mut mean = Mean::new(model.shape.hidden as usize);
+    let mut mean = Mean::new(model.shape.hidden as usize, model.shape.row as usize);
     let (mut position, mut mark) = (0_u32, PrefixHash(rand::random()));
     for (step, chunk) in (0..).zip(ids.chunks(PREFILL_CHUNK_TOKENS as usize)) {
         let next = PrefixHash(rand::random());
@@ -190,11 +190,13 @@ fn lost() -> NodeError {
 #[derive(Debug)]
 struct Mean {
     sum: Sensitive<Vec<f64>>,
+    /// Numbers of a row, of which the first are the hidden state.
+    row: usize,
 }
 
 impl Mean {
-    fn new(hidden: usize) -> Self {
-        Self { sum: vec![0.0; hidden].into() }
+    fn new(hidden: usize, row: usize) -> Self {
+        Self { sum: vec![0.0; hidden].into(), row }
     }
 
     fn add(&mut self, rows: &Activation) {
@@ -202,7 +204,8 @@ impl Mean {
     }
 
     fn add_rows(&mut self, numbers: &[f32]) {
-        for row in numbers.chunks_exact(self.sum.len().max(1)) {
+        for row in numbers.chunks_exact(self.row.max(1)) {
+            let row = row.get(..self.sum.len()).unwrap_or_default();
             let length = length(row.iter().map(|&number| f64::from(number)));
             if length > 0.0 && length.is_finite() {
                 for (sum, &number) in self.sum.0.iter_mut().zip(row) {
@@ -231,16 +234,20 @@ mod tests {
 
     #[test]
     fn each_position_counts_the_same_however_large_its_numbers_are() {
-        let mut mean = Mean::new(2);
-        mean.add_rows(&[3000.0, 0.0, 0.0, 0.5]);
-        let vector = mean.vector().unwrap();
-        let half = std::f32::consts::FRAC_1_SQRT_2;
-        assert!((vector[0] - half).abs() < 1e-6 && (vector[1] - half).abs() < 1e-6, "{vector:?}");
+        for (row, numbers) in
+            [(2, &[3000.0, 0.0, 0.0, 0.5][..]), (3, &[3000.0, 0.0, 7.0, 0.0, 0.5, -9.0])]
+        {
+            let mut mean = Mean::new(2, row);
+            mean.add_rows(numbers);
+            let vector = mean.vector().unwrap();
+            let half = std::f32::consts::FRAC_1_SQRT_2;
+            assert!(vector.iter().all(|number| (number - half).abs() < 1e-6), "{vector:?}");
+        }
     }
 
     #[test]
     fn numbers_that_are_none_give_no_vector() {
-        let mut mean = Mean::new(2);
+        let mut mean = Mean::new(2, 2);
         mean.add_rows(&[f32::NAN, 1.0, 0.0, 0.0]);
         assert_eq!(mean.vector(), None);
     }

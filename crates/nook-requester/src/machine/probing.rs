@@ -396,19 +396,23 @@ impl Prober {
     /// Sends known numbers through one layer of a device and through the same layer here.
     async fn compare(&self, subject: &Subject) -> Result<(), Failed> {
         let Listed { digest, path, name, .. } = &self.round.wanted.listed;
-        let hidden = self.round.wanted.file.shape().hidden;
-        let here = self.round.wanted.file.layers_present();
+        let file = &self.round.wanted.file;
+        let width = file.shape().row;
+        let here = file.layers_present();
         let Some(common) = golden::in_common(subject.layers, &here) else { return Ok(()) };
-        let layer = golden::one_of(common);
+        // One layer alone must be computable.
+        let Some(layer) = golden::one_of(common, |layer| file.may_cut(layer)) else {
+            return Ok(());
+        };
         let link = self.tools.links.link(subject.peer).ok_or(Failed::Gone)?;
         let call = link.mux().open_call().await.map_err(|_| Failed::Gone)?;
-        let theirs = golden::of_peer(call, *digest, layer, hidden).await?;
+        let theirs = golden::of_peer(call, *digest, layer, width).await?;
         let worker = self.tools.workers.get(*digest, name).await.map_err(|_| Failed::Gone)?;
         path.with(async |file| worker.load(&file, *digest, ModelPart::inner(layer)).await)
             .await
             .map_err(|_| Failed::Gone)?;
         let call = worker.open_call().await.map_err(|_| Failed::Gone)?;
-        let ours = golden::of_worker(call, layer, hidden).await?;
+        let ours = golden::of_worker(call, layer, width).await?;
         let agrees = golden::agree(&ours, &theirs);
         let note = Note::Compared { subject: subject.clone(), layer, agrees };
         self.tell(note).await;
@@ -458,11 +462,11 @@ impl Prober {
     fn steps(&self, part: ModelPart) -> Steps {
         let shape = self.round.wanted.file.shape();
         let many = if part.layers.is_empty() { 0 } else { MANY_ROWS };
-        let rows = rows(shape.hidden).min(shape.context_length.saturating_sub(SINGLE_ROWS) / 2);
+        let rows = rows(shape.row).min(shape.context_length.saturating_sub(SINGLE_ROWS) / 2);
         let single = std::iter::repeat_n(1, SINGLE_ROWS as usize);
         Steps {
             layers: part.layers,
-            hidden: shape.hidden,
+            hidden: shape.row,
             dtype: DTYPE,
             rows: single.chain(std::iter::repeat_n(rows.max(1), many as usize)).collect(),
         }
@@ -476,7 +480,7 @@ impl Prober {
             Place::Local => 0,
             Place::Peer(_) => self.round.wanted.file.weight_bytes(&part),
         };
-        let row_bytes = DTYPE.row_bytes(self.round.wanted.file.shape().hidden) as u64;
+        let row_bytes = DTYPE.row_bytes(self.round.wanted.file.shape().row) as u64;
         let visits: Vec<HopVisit> =
             done.answered.iter().map(|answered| answered.visit(place, part)).collect();
         let opened = Note::Opened { place, model, bytes, took: done.opened };

@@ -151,7 +151,7 @@ impl Generation {
         let (resume, resumes_copy, resumed) = going_on
             .map_or((None, false, None), |GoingOn { resume, copy, taken }| (resume, copy, taken));
         let settings = PipelineSettings {
-            hidden: model.shape.hidden,
+            hidden: model.shape.row,
             dtype,
             prefill_chunk: prefill_chunk(&route),
             prefill_window: PREFILL_WINDOW,
@@ -171,7 +171,7 @@ impl Generation {
         };
         let (hear, heard) = mpsc::channel(LEG_EVENTS_MAX);
         Self {
-            hidden: model.shape.hidden,
+            hidden: model.shape.row,
             dtype,
             pipeline: Pipeline::new(&route, settings),
             session: rand::random(),

@@ -6,6 +6,7 @@
 use candle_core::{D, Tensor};
 use candle_nn::ops::{sigmoid, softmax_last_dim};
 
+use super::block::unknown_part;
 use super::step::{CardLanes, CardStep, heads_first, rows_first};
 use super::weights::OnCard;
 use crate::parts::{Attention, Broken, Reach, Span, Temperature};
@@ -32,7 +33,8 @@ impl Attention<OnCard> {
     ) -> Result<Tensor, Broken> {
         let mut queries = self.query.on_card(x)?;
         let mut keys = self.key.on_card(x)?;
-        let values = heads_first(&self.value.on_card(x)?, self.kv_heads)?;
+        let value = self.value.as_ref().ok_or_else(unknown_part)?;
+        let values = heads_first(&value.on_card(x)?, self.kv_heads)?;
         if let Some(norm) = &self.query_norm {
             queries = norm.on_card(&queries)?;
         }
@@ -68,11 +70,7 @@ impl Temperature {
             let first = span.first;
             (0..span.rows.len() as u32).map(move |row| first + row)
         });
-        let factor = |position: u32| {
-            let steps = ((position + 1) as f32 / self.floor).floor();
-            libm::logf(steps + 1.0) * self.scale + 1.0
-        };
-        let factors: Vec<f32> = positions.map(factor).collect();
+        let factors: Vec<f32> = positions.map(|position| self.factor(position)).collect();
         let rows = factors.len();
         Ok(Tensor::from_vec(factors, (rows, 1), step.device)?)
     }

@@ -16,16 +16,20 @@ impl Block<OnCard> {
     ) -> Result<Tensor, Broken> {
         let input = normed(self.attention_norm.as_ref(), x)?;
         let result = match &self.mixer {
-            Mixer::Attention(part) => part.on_card(&input, step, lanes)?,
-            Mixer::Latent(part) => part.on_card(&input, step, lanes)?,
-            Mixer::Delta(part) => part.on_card(&input, step, lanes)?,
+            Some(Mixer::Attention(part)) => part.on_card(&input, step, lanes)?,
+            Some(Mixer::Latent(part)) => part.on_card(&input, step, lanes)?,
+            Some(Mixer::Delta(part)) => part.on_card(&input, step, lanes)?,
+            Some(Mixer::Mamba(_) | Mixer::Convolution(_) | Mixer::Shared(_)) | None => {
+                return Err(unknown_part());
+            }
         };
         let x = self.joined(self.post_attention_norm.as_ref(), x, &result)?;
         let input = normed(self.feed_forward_norm.as_ref(), &x)?;
         let result = match &self.feed_forward {
-            FeedForward::Gated(part) => part.on_card(&input)?,
-            FeedForward::Plain(part) => part.on_card(&input)?,
-            FeedForward::Mixture(part) => part.on_card(&input, step)?,
+            Some(FeedForward::Gated(part)) => part.on_card(&input)?,
+            Some(FeedForward::Plain(part)) => part.on_card(&input)?,
+            Some(FeedForward::Mixture(part)) => part.on_card(&input, step)?,
+            Some(FeedForward::Beside(_)) | None => return Err(unknown_part()),
         };
         self.joined(self.post_feed_forward_norm.as_ref(), &x, &result)
     }
@@ -43,6 +47,11 @@ impl Block<OnCard> {
         }
         Ok((x + result)?)
     }
+}
+
+/// A part that no layer has that was let onto a card ([`Block::needs_processor`]).
+pub(super) fn unknown_part() -> Broken {
+    Broken::new("a part that only the processor computes")
 }
 
 /// `x`, normed where there is a norm.

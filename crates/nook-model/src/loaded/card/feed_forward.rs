@@ -3,6 +3,7 @@
 use candle_core::Tensor;
 use candle_nn::ops;
 
+use super::block::unknown_part;
 use super::weights::OnCard;
 use crate::parts::{Activation, Broken, Gated, Linear, Norm, NormKind, Plain};
 
@@ -43,6 +44,7 @@ impl Activation {
             Self::Silu => ops::silu(x)?,
             // candle's plain GELU is the tanh form.
             Self::GeluTanh => x.gelu()?,
+            Self::SquaredRelu | Self::ClampedSwiglu => return Err(unknown_part()),
         })
     }
 }

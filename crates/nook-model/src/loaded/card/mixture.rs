@@ -8,7 +8,7 @@ use candle_nn::ops::sigmoid;
 
 use super::step::CardStep;
 use super::weights::OnCard;
-use crate::parts::{Broken, Choice, Mixture, SharedExpert};
+use crate::parts::{Broken, Choice, Dense, Mixture, SharedExpert};
 
 impl Mixture<OnCard> {
     /// Rows `x` (n, hidden) to (n, hidden).
@@ -16,10 +16,10 @@ impl Mixture<OnCard> {
         let router = self.router.on_card(x)?;
         let experts = router.dim(1)?;
         let mut scores = router.flatten_all()?.to_vec1::<f32>()?;
-        let bias = self.choice_bias.as_deref();
+        let numbers = self.numbers();
         let (mut ranking, mut choices) = (Vec::new(), Vec::new());
         let routing = self.routing;
-        routing.choose(step.compute, &mut scores, experts, bias, &mut ranking, &mut choices);
+        routing.choose(step.compute, &mut scores, experts, numbers, &mut ranking, &mut choices);
         let mut out = x.zeros_like()?;
         for same in choices.chunk_by(|a, b| a.expert == b.expert) {
             out = self.expert(same, x, &out, step)?;
@@ -41,7 +41,11 @@ impl Mixture<OnCard> {
         let Some(expert) = choices.first().map(|choice| choice.expert) else {
             return Ok(out.clone());
         };
-        let matrices = (self.gate.get(expert), self.up.get(expert), self.down.get(expert));
+        let matrices = (
+            self.gate.as_ref().and_then(|gate| gate.get(expert)),
+            self.up.get(expert),
+            self.down.get(expert),
+        );
         let (Some(gate), Some(up), Some(down)) = matrices else {
             return Err(Broken::new("an expert that is not there"));
         };
@@ -66,7 +70,10 @@ impl Mixture<OnCard> {
 impl SharedExpert<OnCard> {
     /// Rows `x` (n, hidden) to (n, hidden).
     fn on_card(&self, x: &Tensor) -> Result<Tensor, Broken> {
-        let output = self.expert.on_card(x)?;
+        let output = match &self.expert {
+            Dense::Gated(expert) => expert.on_card(x)?,
+            Dense::Plain(expert) => expert.on_card(x)?,
+        };
         match &self.gate {
             Some(gate) => Ok(output.broadcast_mul(&sigmoid(&gate.on_card(x)?)?)?),
             None => Ok(output),

@@ -63,9 +63,9 @@ impl CardState {
                 let shape = CacheShape { kv_heads, key_dim, value_dim, kind };
                 Self::Keys(KeyCache { device, shape, positions: 0, room: None })
             }
-            StateShape::Recurrent { numbers } => Self::Recurrent(Fading {
+            StateShape::Recurrent { .. } | StateShape::Nothing => Self::Recurrent(Fading {
                 device,
-                numbers,
+                numbers: shape.numbers(),
                 position: 0,
                 current: None,
                 earlier: None,

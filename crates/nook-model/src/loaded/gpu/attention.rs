@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nook_gpu::{Attend, Buffer, Each, Norm, spare_numbers};
 
+use super::block::unknown_part;
 use super::recorder::Recorder;
 use super::step::{GpuLanes, GpuStep, Turned};
 use super::weights::OnGpu;
@@ -34,8 +35,9 @@ impl Attention<OnGpu> {
         let (query_width, key_width) = (self.query.matrix.rows(), self.key.matrix.rows());
         let queries = recorder.buffers.query.sized(gpu, n * query_width)?;
         let keys = recorder.buffers.key.sized(gpu, n * key_width)?;
-        let values = recorder.buffers.value.sized(gpu, n * self.value.matrix.rows())?;
-        let all = [(&self.query, &*queries), (&self.key, &*keys), (&self.value, &*values)];
+        let value = self.value.as_ref().ok_or_else(unknown_part)?;
+        let values = recorder.buffers.value.sized(gpu, n * value.matrix.rows())?;
+        let all = [(&self.query, &*queries), (&self.key, &*keys), (value, &*values)];
         recorder.forward_all(x, n, &all)?;
         if let Some(norm) = &self.query_norm {
             recorder.norm_in_place(norm, &queries, n * query_width)?;
@@ -85,11 +87,7 @@ impl Temperature {
             let first = span.first;
             (0..span.rows.len() as u32).map(move |row| first + row)
         });
-        let factor = |position: u32| {
-            let steps = ((position + 1) as f32 / self.floor).floor();
-            libm::logf(steps + 1.0) * self.scale + 1.0
-        };
-        positions.map(factor).collect()
+        positions.map(|position| self.factor(position)).collect()
     }
 }
 

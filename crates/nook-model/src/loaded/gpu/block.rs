@@ -6,7 +6,7 @@ use super::recorder::Recorder;
 use super::step::{GpuLanes, GpuStep};
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
-use crate::parts::{Block, FeedForward, Mixer, Norm};
+use crate::parts::{Block, Broken, FeedForward, Mixer, Norm};
 
 impl Block<OnGpu> {
     /// Takes rows `x` (n, hidden) through the layer, in place.
@@ -22,16 +22,20 @@ impl Block<OnGpu> {
         let result = recorder.buffers.result.sized(recorder.gpu, count)?;
         let input = recorder.entry(self.attention_norm.as_ref(), x, count)?;
         match &self.mixer {
-            Mixer::Attention(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Mixer::Latent(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Mixer::Delta(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Some(Mixer::Attention(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Some(Mixer::Latent(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Some(Mixer::Delta(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Some(Mixer::Mamba(_) | Mixer::Convolution(_) | Mixer::Shared(_)) | None => {
+                return Err(unknown_part());
+            }
         }
         self.join(self.post_attention_norm.as_ref(), x, &result, count, recorder)?;
         let input = recorder.entry(self.feed_forward_norm.as_ref(), x, count)?;
         match &self.feed_forward {
-            FeedForward::Gated(part) => part.on_gpu(&input, n, &result, recorder)?,
-            FeedForward::Plain(part) => part.on_gpu(&input, n, &result, recorder)?,
-            FeedForward::Mixture(part) => part.on_gpu(&input, &result, step, recorder)?,
+            Some(FeedForward::Gated(part)) => part.on_gpu(&input, n, &result, recorder)?,
+            Some(FeedForward::Plain(part)) => part.on_gpu(&input, n, &result, recorder)?,
+            Some(FeedForward::Mixture(part)) => part.on_gpu(&input, &result, step, recorder)?,
+            Some(FeedForward::Beside(_)) | None => return Err(unknown_part()),
         }
         self.join(self.post_feed_forward_norm.as_ref(), x, &result, count, recorder)
     }
@@ -51,4 +55,9 @@ impl Block<OnGpu> {
         let each = Each::Add(result, self.residual_scale);
         Ok(recorder.commands.each(x, count, 1, each)?)
     }
+}
+
+/// A part that no layer has that was let onto a GPU ([`Block::needs_processor`]).
+pub(super) fn unknown_part() -> StepError {
+    Broken::new("a part that only the processor computes").into()
 }

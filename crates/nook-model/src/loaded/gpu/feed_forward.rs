@@ -2,6 +2,7 @@
 
 use nook_gpu::{Buffer, Each};
 
+use super::block::unknown_part;
 use super::recorder::Recorder;
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
@@ -9,10 +10,11 @@ use crate::parts::{Activation, Gated, Plain};
 
 impl Activation {
     /// `f(x) * up`, in the place of `x`.
-    pub(super) fn times_on_gpu(self, up: &Buffer) -> Each<'_> {
+    pub(super) fn times_on_gpu(self, up: &Buffer) -> Result<Each<'_>, StepError> {
         match self {
-            Self::Silu => Each::SiluTimes(up),
-            Self::GeluTanh => Each::GeluTanhTimes(up),
+            Self::Silu => Ok(Each::SiluTimes(up)),
+            Self::GeluTanh => Ok(Each::GeluTanhTimes(up)),
+            Self::SquaredRelu | Self::ClampedSwiglu => Err(unknown_part()),
         }
     }
 }
@@ -30,7 +32,7 @@ impl Gated<OnGpu> {
         let gates = recorder.buffers.gate.sized(recorder.gpu, count)?;
         let ups = recorder.buffers.up.sized(recorder.gpu, count)?;
         recorder.forward_all(x, n, &[(&self.gate, &gates), (&self.up, &ups)])?;
-        recorder.commands.each(&gates, count, 1, self.activation.times_on_gpu(&ups))?;
+        recorder.commands.each(&gates, count, 1, self.activation.times_on_gpu(&ups)?)?;
         recorder.forward_all(&gates, n, &[(&self.down, out)])
     }
 }
@@ -50,6 +52,7 @@ impl Plain<OnGpu> {
         let each = match self.activation {
             Activation::Silu => Each::Silu,
             Activation::GeluTanh => Each::GeluTanh,
+            Activation::SquaredRelu | Activation::ClampedSwiglu => return Err(unknown_part()),
         };
         recorder.commands.each(&ups, count, 1, each)?;
         recorder.forward_all(&ups, n, &[(&self.down, out)])

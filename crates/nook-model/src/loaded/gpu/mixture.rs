@@ -9,7 +9,7 @@ use super::recorder::Recorder;
 use super::step::GpuStep;
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
-use crate::parts::{Broken, Choice, Mixture, SharedExpert};
+use crate::parts::{Broken, Choice, Dense, Mixture, SharedExpert};
 
 impl Mixture<OnGpu> {
     /// Rows `x` (n, hidden) into `out` (n, hidden).
@@ -28,10 +28,10 @@ impl Mixture<OnGpu> {
         recorder.commands.each(out, n * hidden, 1, Each::Clear)?;
         let mut scores = recorder.commands.read_floats(&router, 0, n * experts)?;
         recorder.go_on()?;
-        let bias = self.choice_bias.as_deref();
+        let numbers = self.numbers();
         let (mut ranking, mut choices) = (Vec::new(), Vec::new());
         let routing = self.routing;
-        routing.choose(step.compute, &mut scores, experts, bias, &mut ranking, &mut choices);
+        routing.choose(step.compute, &mut scores, experts, numbers, &mut ranking, &mut choices);
         let rows: Vec<u32> = choices.iter().map(|choice| choice.row as u32).collect();
         let weights: Vec<f32> = choices.iter().map(|choice| choice.weight).collect();
         let rows = Buffer::of_words(recorder.gpu, "rows of experts", &rows)?;
@@ -61,7 +61,11 @@ impl Mixture<OnGpu> {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
         let Some(expert) = choices.first().map(|choice| choice.expert) else { return Ok(()) };
-        let matrices = (self.gate.get(expert), self.up.get(expert), self.down.get(expert));
+        let matrices = (
+            self.gate.as_ref().and_then(|gate| gate.get(expert)),
+            self.up.get(expert),
+            self.down.get(expert),
+        );
         let (Some(gate), Some(up), Some(down)) = matrices else {
             return Err(Broken::new("an expert that is not there").into());
         };
@@ -76,7 +80,7 @@ impl Mixture<OnGpu> {
             recorder.commands.each(&input, n * hidden, hidden, Each::ScaleRows(weights))?;
         }
         recorder.products(&input, n, &[(gate, &gates), (up, &ups)])?;
-        let each = self.activation.times_on_gpu(&ups);
+        let each = self.activation.times_on_gpu(&ups)?;
         recorder.commands.each(&gates, n * wide, 1, each)?;
         recorder.products(&gates, n, &[(down, &output)])?;
         if !self.routing.weigh_input {
@@ -97,7 +101,10 @@ impl SharedExpert<OnGpu> {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
         let output = recorder.buffers.output.sized(recorder.gpu, n * hidden)?;
-        self.expert.on_gpu(x, n, &output, recorder)?;
+        match &self.expert {
+            Dense::Gated(expert) => expert.on_gpu(x, n, &output, recorder)?,
+            Dense::Plain(expert) => expert.on_gpu(x, n, &output, recorder)?,
+        }
         if let Some(gate) = &self.gate {
             let weights = recorder.buffers.gate.sized(recorder.gpu, n)?;
             recorder.forward_all(x, n, &[(gate, &weights)])?;

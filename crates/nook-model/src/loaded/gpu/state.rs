@@ -64,9 +64,9 @@ impl GpuState {
                 let shape = CacheShape { kv_heads, key_dim, value_dim, kind };
                 Self::Keys(KeyCache { gpu: gpu.clone(), shape, positions: 0, room: None })
             }
-            StateShape::Recurrent { numbers } => Self::Recurrent(Fading {
+            StateShape::Recurrent { .. } | StateShape::Nothing => Self::Recurrent(Fading {
                 gpu: gpu.clone(),
-                numbers,
+                numbers: shape.numbers(),
                 position: 0,
                 current: None,
                 earlier: None,

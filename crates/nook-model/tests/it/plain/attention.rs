@@ -23,12 +23,18 @@ impl Attention {
     /// The usual shape: heads as the file says, as wide as hidden states divided among them if it
     /// does not, scores over the root of the width.
     pub(super) fn of(model: &Model) -> Self {
+        let kv_heads = model.number("attention.head_count_kv");
+        Self::with_kv_heads(model, kv_heads.unwrap_or_else(|| model.size("attention.head_count")))
+    }
+
+    /// As [`Self::of`], in a layer with so many key-value heads.
+    pub(super) fn with_kv_heads(model: &Model, kv_heads: usize) -> Self {
         let heads = model.size("attention.head_count");
         let share = model.size("embedding_length") / heads;
         let key_dim = model.number("attention.key_length").unwrap_or(share);
         Self {
             heads,
-            kv_heads: model.number("attention.head_count_kv").unwrap_or(heads),
+            kv_heads,
             key_dim,
             value_dim: model.number("attention.value_length").unwrap_or(share),
             scale: 1.0 / (key_dim as f64).sqrt(),
@@ -39,6 +45,18 @@ impl Attention {
 
     /// Mixes `values` for each head of each query: (positions, heads * value_dim).
     pub(super) fn mix(&self, model: &Model, queries: &Rows, keys: &Rows, values: &Rows) -> Rows {
+        self.mix_beside(model, None, queries, keys, values)
+    }
+
+    /// As [`Self::mix`], where each head has a score that takes its share and brings no value.
+    pub(super) fn mix_beside(
+        &self,
+        model: &Model,
+        sinks: Option<&[f64]>,
+        queries: &Rows,
+        keys: &Rows,
+        values: &Rows,
+    ) -> Rows {
         let (keys, values) = match model.numerics.half_cache {
             true => (halved(keys), halved(values)),
             false => (keys.clone(), values.clone()),
@@ -54,6 +72,7 @@ impl Attention {
                     group,
                     &keys[first..=position],
                     &values[first..=position],
+                    sinks.map(|sinks| sinks[head]),
                 ));
             }
             out
@@ -67,13 +86,14 @@ impl Attention {
         group: usize,
         keys: &[Vec<f64>],
         values: &[Vec<f64>],
+        sink: Option<f64>,
     ) -> Vec<f64> {
         let score = |key: &Vec<f64>| {
             let key = &key[group * self.key_dim..][..self.key_dim];
             let score = key.iter().zip(query).map(|(k, q)| k * q).sum::<f64>() * self.scale;
             self.cap.map_or(score, |cap| cap * (score / cap).tanh())
         };
-        let weights = softmax(&keys.iter().map(score).collect::<Vec<_>>());
+        let weights = softmax(&keys.iter().map(score).chain(sink).collect::<Vec<_>>());
         let mut out = vec![0.0; self.value_dim];
         for (weight, value) in weights.iter().zip(values) {
             let value = &value[group * self.value_dim..][..self.value_dim];

@@ -1,5 +1,5 @@
-//! Llama 1 to 3, Mistral, Mixtral, and the two that only add multipliers to it: MiniCPM and
-//! Granite.
+//! Llama 1 to 3, Mistral, Mixtral, the two that only add multipliers to it: MiniCPM and Granite;
+//! and SmolLM3, where every fourth layer does not turn.
 //!
 //! <https://arxiv.org/abs/2302.13971>, <https://arxiv.org/abs/2401.04088>,
 //! <https://arxiv.org/abs/2404.06395>; `LlamaForCausalLM`, `MixtralForCausalLM` and
@@ -33,8 +33,10 @@ pub(super) fn logits(model: &Model, ids: &[u32]) -> Rows {
         let mut queries = model.times(&name("attn_q"), &h);
         let mut keys = model.times(&name("attn_k"), &h);
         let values = model.times(&name("attn_v"), &h);
-        rope.turn_rows(&mut queries, attention.key_dim, 0);
-        rope.turn_rows(&mut keys, attention.key_dim, 0);
+        if model.architecture() != "smollm3" || layer % 4 != 3 {
+            rope.turn_rows(&mut queries, attention.key_dim, 0);
+            rope.turn_rows(&mut keys, attention.key_dim, 0);
+        }
         let mixed = attention.mix(model, &queries, &keys, &values);
         add_rows(&mut x, &model.times(&name("attn_output"), &mixed), residual_scale);
 

@@ -87,6 +87,14 @@ impl Model {
         self.header.number(&self.key(key)).unwrap().map(|number| number as usize)
     }
 
+    /// The whole numbers `ARCHITECTURE.key`, one for each layer.
+    pub(crate) fn numbers(&self, key: &str) -> Vec<usize> {
+        match self.header.value(&self.key(key)) {
+            Some(Value::Signeds(numbers)) => numbers.iter().map(|n| *n as usize).collect(),
+            other => panic!("no list of {key}: {other:?}"),
+        }
+    }
+
     pub(crate) fn size(&self, key: &str) -> usize {
         self.number(key).unwrap_or_else(|| panic!("the file has no {key}"))
     }

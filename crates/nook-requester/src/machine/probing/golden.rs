@@ -21,6 +21,7 @@ use nook_wire::{
     LocalMessage, Message, Open, PrefixHash, StepHead, TensorAssembly, WorkerMessage, chunks_of,
 };
 use rand::rngs::StdRng;
+use rand::seq::IteratorRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::machine::probing::call::{Failed, hear};
@@ -147,10 +148,12 @@ pub(crate) fn in_common(offered: LayerRange, here: &[LayerRange]) -> Option<Laye
     common.filter(|layers| !layers.is_empty()).max_by_key(|layers| layers.len())
 }
 
-/// One of `layers`, by chance.
-pub(crate) fn one_of(layers: LayerRange) -> LayerRange {
-    let offset = rand::rng().random_range(0..layers.len().max(1));
-    LayerRange::with_len(layers.start().saturating_add(offset), layers.len().min(1))
+/// One of `layers`, by chance, of those that may be cut from the layers around them: `may_cut` says
+/// so of the boundary before a layer.
+pub(crate) fn one_of(layers: LayerRange, may_cut: impl Fn(u32) -> bool) -> Option<LayerRange> {
+    let alone = |layer: &u32| may_cut(*layer) && may_cut(layer + 1);
+    let chosen = layers.iter().filter(alone).choose(&mut rand::rng())?;
+    Some(LayerRange::with_len(chosen, 1))
 }
 
 /// What a device makes of the known numbers in `layer`.
@@ -354,9 +357,14 @@ mod tests {
     fn the_layer_that_is_asked_is_one_of_those_that_are_offered() {
         let layers = LayerRange::with_len(3, 5);
         for _ in 0..50 {
-            let one = one_of(layers);
+            let one = one_of(layers, |_| true).unwrap();
             assert!(one.len() == 1 && layers.contains(one));
+            // Layers 4 and later hang together.
+            let alone = one_of(layers, |layer| layer <= 4);
+            assert_eq!(alone, Some(LayerRange::with_len(3, 1)));
         }
-        assert!(known(one_of(layers), 8).is_some_and(|rows| rows.tokens() == ROWS));
+        assert_eq!(one_of(layers, |layer| layer < 4), None);
+        let one = one_of(layers, |_| true).unwrap();
+        assert!(known(one, 8).is_some_and(|rows| rows.tokens() == ROWS));
     }
 }

@@ -1,0 +1,136 @@
+//! Nemotron-H, Nemotron Nano 2 and Nemotron 3 Nano (NVIDIA, 2025): each layer is one thing alone, a
+//! Mamba-2 layer, attention without positions, or a feed-forward layer.
+//!
+//! Reference: `NemotronHForCausalLM` of Hugging Face transformers. A layer with key-value heads is
+//! attention, one with a feed-forward width is that, any other is one of Mamba-2. Feed-forward
+//! layers have no gate and square what is above 0. With experts, these are chosen by a sigmoid and a
+//! bias and weighed by the sigmoid alone; beside them is a shared one of a width of its own.
+
+use nook_kernels::RopeLayout;
+
+use super::Description;
+use super::builder::{LayerNames, layers, model, rope};
+use super::experts::{Experts, experts, mixture};
+use super::mamba::Mamba;
+use super::metadata::Metadata;
+use crate::error::Fault;
+use crate::parts::{
+    Activation, Attention, Block, Dense, FeedForward, Linear, Mixer, Mixture, Plain, Routing,
+    SharedExpert,
+};
+use crate::shape::FEED_FORWARD_MAX;
+use crate::weights::Named;
+
+pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
+    let root_mean_square = "attention.layer_norm_rms_epsilon";
+    // The norms are those of the first key; published files name the second.
+    let named = metadata.header.value(&metadata.key(root_mean_square)).is_some();
+    let epsilon = if named { root_mean_square } else { "attention.layer_norm_epsilon" };
+    let (sizes, varied) = metadata.varied_sizes(epsilon)?;
+    metadata.check_value_length(&sizes)?;
+    let experts = experts(metadata, &sizes, Routing::sigmoid(0, true))?;
+    let name = "expert_shared_feed_forward_length";
+    let shared = metadata.number(name, Some(0), 0..=FEED_FORWARD_MAX)?;
+    let mamba = Mamba::of(metadata)?;
+    let blocks = layers(&sizes, |layer| {
+        let own = varied.sizes_of(&sizes, layer.index);
+        let layer = LayerNames { sizes: &own, ..layer };
+        if own.kv_heads > 0 {
+            return Ok(mixing(layer, Mixer::Attention(attention(metadata, layer))));
+        }
+        if own.feed_forward == 0 {
+            return Ok(mixing(layer, Mixer::Mamba(mamba.layer(metadata, layer))));
+        }
+        let feed_forward = match experts {
+            Some(experts) => {
+                FeedForward::Mixture(squared_experts(metadata, layer, experts, shared))
+            }
+            None => FeedForward::Plain(squared(metadata, layer, "", own.feed_forward)),
+        };
+        Ok(Block {
+            feed_forward_norm: Some(layer.norm("attn_norm", sizes.hidden)),
+            feed_forward: Some(feed_forward),
+            ..nothing()
+        })
+    })?;
+    let mut description = model(&sizes, rope(metadata, &sizes)?, blocks);
+    // Nothing turns.
+    description.ropes.clear();
+    Ok(description)
+}
+
+/// A layer without parts.
+fn nothing() -> Block<Named> {
+    Block {
+        attention_norm: None,
+        mixer: None,
+        post_attention_norm: None,
+        feed_forward_norm: None,
+        feed_forward: None,
+        post_feed_forward_norm: None,
+        residual_scale: 1.0,
+        layer_input: None,
+        output_scale: None,
+    }
+}
+
+fn mixing(layer: LayerNames<'_>, mixer: Mixer<Named>) -> Block<Named> {
+    let norm = layer.norm("attn_norm", layer.sizes.hidden);
+    Block { attention_norm: Some(norm), mixer: Some(mixer), ..nothing() }
+}
+
+fn attention(metadata: &Metadata<'_>, layer: LayerNames<'_>) -> Attention<Named> {
+    let s = layer.sizes;
+    let (query, key) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
+    Attention {
+        query: maybe_biased(metadata, layer, "attn_q", s.hidden, query),
+        key: maybe_biased(metadata, layer, "attn_k", s.hidden, key),
+        value: Some(maybe_biased(metadata, layer, "attn_v", s.hidden, key)),
+        output: maybe_biased(metadata, layer, "attn_output", query, s.hidden),
+        turn: None,
+        ..layer.attention(RopeLayout::Halves)
+    }
+}
+
+/// A feed-forward layer without a gate, for tensors whose names end in `ending`.
+fn squared(
+    metadata: &Metadata<'_>,
+    layer: LayerNames<'_>,
+    ending: &str,
+    width: u32,
+) -> Plain<Named> {
+    let hidden = layer.sizes.hidden;
+    Plain {
+        up: maybe_biased(metadata, layer, &format!("ffn_up{ending}"), hidden, width),
+        down: maybe_biased(metadata, layer, &format!("ffn_down{ending}"), width, hidden),
+        activation: Activation::SquaredRelu,
+    }
+}
+
+fn squared_experts(
+    metadata: &Metadata<'_>,
+    layer: LayerNames<'_>,
+    experts: Experts,
+    shared: u32,
+) -> Mixture<Named> {
+    let shared = (shared > 0).then(|| SharedExpert {
+        expert: Dense::Plain(squared(metadata, layer, "_shexp", shared)),
+        gate: None,
+    });
+    let gated = mixture(metadata, layer, experts);
+    Mixture { gate: None, shared, activation: Activation::SquaredRelu, ..gated }
+}
+
+/// The matrix `name`, with its bias where the file has one.
+fn maybe_biased(
+    metadata: &Metadata<'_>,
+    layer: LayerNames<'_>,
+    name: &str,
+    columns: u32,
+    rows: u32,
+) -> Linear<Named> {
+    match metadata.has(&layer.tensor(&format!("{name}.bias"))) {
+        true => layer.biased(name, columns, rows),
+        false => layer.linear(name, columns, rows),
+    }
+}
