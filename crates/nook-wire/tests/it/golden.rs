@@ -12,7 +12,7 @@ use nook_wire::{
     KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
     OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece,
     PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint,
-    ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Want, WireError, WireMessage,
+    ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WireError, WireMessage,
     WorkerMessage, decode, encode,
 };
 
@@ -164,6 +164,11 @@ fn steps_and_ends() -> Golden<Message> {
         ),
         (Message::Ping { nonce: 300 }, "01120000000000000000000900000002 ac02"),
         (Message::Pong { nonce: 300 }, "01130000000000000000000900000002 ac02"),
+        (
+            Message::Trial(Trial { padding: 8, back: 300 }),
+            "0114000000000000000000090000000b 08ac02dc1b77ae0bf34dad",
+        ),
+        (Message::Move { nonce: 300 }, "01150000000000000000000900000002 ac02"),
         (Message::RequestKvCache, "01300000010203050000000900000000"),
         (
             Message::KvCachePiece(KvPieceHead {

@@ -10,9 +10,9 @@ use nook_wire::{
     HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish,
     OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open,
     PassCounts, Passed, Piece, PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash,
-    ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TensorAssembly,
-    Ticket, TicketClaim, WAKE_ADDRESSES_MAX, Want, WireError, WireMessage, WorkerMessage, decode,
-    encode,
+    ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TRIAL_BACK_MAX,
+    TRIAL_PADDING_MAX, TensorAssembly, Ticket, TicketClaim, Trial, WAKE_ADDRESSES_MAX, Want,
+    WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -192,6 +192,9 @@ fn message() -> impl Strategy<Value = Message> {
         kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
+        any::<u64>().prop_map(|nonce| Message::Move { nonce }),
+        (0..=TRIAL_PADDING_MAX, 0..=TRIAL_BACK_MAX)
+            .prop_map(|(padding, back)| Message::Trial(Trial { padding, back })),
         ticket().prop_map(|ticket| Message::Forward(Box::new(ticket))),
         ticket().prop_map(|ticket| Message::Relay(Box::new(ticket))),
         proptest::option::of(code()).prop_map(|code| Message::Onward { code }),

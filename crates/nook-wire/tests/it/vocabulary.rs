@@ -13,8 +13,8 @@ use nook_wire::{
     Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
     OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState,
     Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
-    SharingNow, StepHead, Ticket, TicketClaim, Want, WireError, WireMessage, WorkerMessage, decode,
-    encode,
+    SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WireError, WireMessage, WorkerMessage,
+    decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -129,7 +129,11 @@ fn visit(message: &Message) {
             }
         }
         Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
-        Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
+        Message::Ping { nonce } | Message::Pong { nonce } | Message::Move { nonce } => {
+            plain(&[nonce]);
+        }
+        // Its padding is made by the codec and is no part of the message.
+        Message::Trial(Trial { padding, back }) => plain(&[padding, back]),
         Message::Forward(ticket) | Message::Relay(ticket) => visit_ticket(ticket),
         Message::Onward { code } => plain(&[code]),
         Message::Passed(Passed { step, compute_us, queue_us }) => {
