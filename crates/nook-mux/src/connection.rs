@@ -5,6 +5,8 @@
 //! block each other. Small frames are gathered and flushed together when nothing more waits; after
 //! [`FLUSH_BYTES`] the stream is flushed first, so that no more than that stands before an urgent
 //! frame that comes late.
+//!
+//! It may go on over another stream ([`crate::moving`]): then each direction changes by itself.
 
 use std::future::Future;
 use std::io;
@@ -17,7 +19,7 @@ use bytes::{Buf, Bytes};
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use nook_base::clock;
 use nook_wire::{
-    CallId, Frame, FrameParts, Kind, Message, SeqCheck, SeqCounter, SeqError, WireError,
+    CallId, Frame, FrameParts, Kind, Message, Move, SeqCheck, SeqCounter, SeqError, WireError,
     WireMessage, decode, encode_unsent,
 };
 use tokio::sync::mpsc;
@@ -27,6 +29,7 @@ use crate::call::Call;
 use crate::config::PingPolicy;
 use crate::liveness::{Liveness, Tick};
 use crate::meter::ByteMeter;
+use crate::moving::{Expected, Left, Moving, Next};
 use crate::mux::Incoming;
 use crate::reason::{CloseReason, Violation};
 use crate::shared::{CallHandle, Shared};
@@ -45,6 +48,15 @@ const GOODBYE_MAX: Duration = Duration::from_millis(500);
 /// Owns the stream.
 pub(crate) struct Connection<S, M: WireMessage> {
     stream: S,
+    /// Streams to go on with; `None` once nobody can bring any.
+    moves: Option<mpsc::Receiver<Next<S>>>,
+    expected: Expected,
+    /// The change to another stream that is under way.
+    moving: Option<Moving<S>>,
+    /// The other side has said MOVE, and the stream for it is on its way here.
+    came: Option<u64>,
+    /// The stream before, while it is closed.
+    left: Option<Left<S>>,
     shared: Arc<Shared<M>>,
     _end_guard: EndGuard<M>,
     /// `None` once the end is decided, so that the owner hears of it before the goodbye.
@@ -94,9 +106,15 @@ where
         ping: PingPolicy,
         incoming: mpsc::Sender<Incoming<M>>,
         meter: ByteMeter,
+        (moves, expected): (mpsc::Receiver<Next<S>>, Expected),
     ) -> Self {
         Self {
             stream,
+            moves: Some(moves),
+            expected,
+            moving: None,
+            came: None,
+            left: None,
             _end_guard: EndGuard(Arc::clone(&shared)),
             shared,
             incoming: Some(incoming),
@@ -152,34 +170,95 @@ where
             }
             state.calls_open()
         };
+        self.poll_moves(cx);
         if let Err(reason) = self.poll_write(cx) {
             return Poll::Ready(Event::End(reason));
         }
-        match self.stream.poll_next_unpin(cx) {
+        self.finish_move();
+        match self.poll_read(cx) {
             Poll::Ready(Some(Ok(bytes))) => return Poll::Ready(Event::Frame(bytes)),
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Event::End(lost(&error))),
             Poll::Ready(None) => return Poll::Ready(Event::End(CloseReason::Eof)),
             Poll::Pending => {}
         }
-        if !self.busy && calls_open > 0 {
+        if !self.busy && (calls_open > 0 || self.is_moving()) {
             self.set_pace(true);
         }
         self.timer.as_mut().poll(cx).map(|()| Event::Tick)
+    }
+
+    /// Takes a stream to go on with, and closes the one that was left.
+    fn poll_moves(&mut self, cx: &mut Context<'_>) {
+        while let Some(moves) = &mut self.moves {
+            match moves.poll_recv(cx) {
+                // One that comes while another is taken is not wanted; dropping it says so.
+                Poll::Ready(Some(next)) if self.moving.is_none() => {
+                    let came = self.came.take().is_some_and(|nonce| next.is(nonce));
+                    self.moving = Some(Moving::begin(next, came));
+                }
+                Poll::Ready(Some(_)) => {}
+                Poll::Ready(None) => self.moves = None,
+                Poll::Pending => break,
+            }
+        }
+        if self.moving.as_mut().is_some_and(|moving| moving.poll_given_up(cx)) {
+            self.moving = None;
+            self.expected.nothing();
+        }
+        if self.left.as_mut().is_some_and(|left| left.poll_over(cx)) {
+            self.left = None;
+        }
+    }
+
+    /// Leaves the old stream once both directions have changed.
+    fn finish_move(&mut self) {
+        let both = |moving: &mut Moving<S>| moving.writes_next() && moving.reads_next();
+        if let Some(moving) = self.moving.take_if(both) {
+            let old = std::mem::replace(&mut self.stream, moving.finish());
+            self.left = Some(Left::new(old));
+            self.ping_due = Some(self.liveness.moved());
+            self.shared.task.wake();
+        }
+    }
+
+    fn is_moving(&self) -> bool {
+        self.moving.is_some() || self.came.is_some()
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        match &mut self.moving {
+            Some(moving) if moving.reads_next() => moving.next.poll_next_unpin(cx),
+            // Nothing follows on this stream, and the next one is not here yet.
+            None if self.came.is_some() => Poll::Pending,
+            _ => self.stream.poll_next_unpin(cx),
+        }
+    }
+
+    /// The stream that is written.
+    fn writer(&mut self) -> &mut S {
+        match &mut self.moving {
+            Some(moving) if moving.writes_next() => &mut moving.next,
+            _ => &mut self.stream,
+        }
     }
 
     /// Writes what waits, as far as the stream takes it.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), CloseReason> {
         let written = loop {
             let more = self.has_frames();
-            if self.unflushed >= FLUSH_BYTES || (!more && self.unflushed > 0) {
-                match self.stream.poll_flush_unpin(cx) {
+            let leaving = self.moving.as_ref().is_some_and(Moving::is_leaving);
+            if leaving || self.unflushed >= FLUSH_BYTES || (!more && self.unflushed > 0) {
+                match self.writer().poll_flush_unpin(cx) {
                     Poll::Ready(result) => result.map_err(|error| lost(&error))?,
                     Poll::Pending => break Poll::Pending,
                 }
                 self.unflushed = 0;
                 self.stall = None;
+                if let Some(moving) = self.moving.as_mut().filter(|_| leaving) {
+                    moving.flushed();
+                }
             } else if more {
-                match self.stream.poll_ready_unpin(cx) {
+                match self.writer().poll_ready_unpin(cx) {
                     Poll::Ready(result) => result.map_err(|error| lost(&error))?,
                     Poll::Pending => break Poll::Pending,
                 }
@@ -188,7 +267,7 @@ where
                 if let Some(frame) = next.map_err(|_| CloseReason::NumbersExhausted)? {
                     self.unflushed += frame.remaining();
                     self.liveness.wrote(frame.remaining());
-                    let sent = self.stream.start_send_unpin(frame);
+                    let sent = self.writer().start_send_unpin(frame);
                     sent.map_err(|error| lost(&error))?;
                 }
             } else {
@@ -216,11 +295,19 @@ where
     }
 
     fn has_frames(&self) -> bool {
-        self.pong_due.is_some() || self.ping_due.is_some() || self.shared.state().has_frames()
+        let mark_due = self.moving.as_ref().is_some_and(Moving::mark_due);
+        let alive = self.pong_due.is_some() || self.ping_due.is_some();
+        mark_due || alive || self.shared.state().has_frames()
     }
 
-    /// The next frame: liveness, then the connection's own, then the calls'.
+    /// The next frame: the change of the stream, then liveness, then the connection's own, then the
+    /// calls'.
     fn next_frame(&mut self) -> Result<Option<FrameParts>, SeqError> {
+        if let Some(moving) = self.moving.as_mut().filter(|moving| moving.mark_due()) {
+            let nonce = moving.nonce;
+            moving.mark_handed();
+            return self.number(&Message::Move(Move { nonce, found: None })).map(Some);
+        }
         if let Some(nonce) = self.pong_due.take() {
             return self.number(&Message::Pong { nonce }).map(Some);
         }
@@ -255,7 +342,8 @@ where
                 return Err(CloseReason::PingsMissed { misses: self.ping.misses });
             }
         }
-        let busy = self.shared.state().calls_open() > 0;
+        // Half of the connection is on a stream that may be going away.
+        let busy = self.is_moving() || self.shared.state().calls_open() > 0;
         self.set_pace(busy);
         Ok(())
     }
@@ -304,7 +392,7 @@ where
             .accept(frame.seq)
             .map_err(|error| broken(Violation::Sequence { call, error }))?;
         let message = match frame.message.kind() {
-            Kind::Ping | Kind::Pong | Kind::Close => match frame.message.into_peer() {
+            Kind::Ping | Kind::Pong | Kind::Move | Kind::Close => match frame.message.into_peer() {
                 Ok(Message::Ping { nonce }) => {
                     self.pong_due = Some(nonce);
                     return Ok(());
@@ -312,6 +400,9 @@ where
                 Ok(Message::Pong { nonce }) => {
                     self.on_pong(nonce);
                     return Ok(());
+                }
+                Ok(Message::Move(Move { nonce, .. })) => {
+                    return self.on_move(nonce).map_err(broken);
                 }
                 Ok(Message::Close { code }) => return Err(CloseReason::Remote { code }),
                 Ok(other) => M::from_peer(other),
@@ -329,6 +420,19 @@ where
             // An owner that dropped its receiver wants no control messages.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
         }
+    }
+
+    /// The other side says no more on this stream.
+    fn on_move(&mut self, nonce: u64) -> Result<(), Violation> {
+        let known = match &mut self.moving {
+            Some(moving) => moving.came(nonce),
+            None if self.came.is_none() && self.expected.is(nonce) => {
+                self.came = Some(nonce);
+                true
+            }
+            None => false,
+        };
+        if known { Ok(()) } else { Err(Violation::UnknownMove) }
     }
 
     fn on_pong(&mut self, nonce: u64) {
@@ -352,7 +456,8 @@ where
         if frames.is_empty() {
             return;
         }
-        let (mut sink, mut stream) = self.stream.split();
+        let next = self.moving.filter(Moving::writes_next).map(|moving| moving.next);
+        let (mut sink, mut stream) = next.unwrap_or(self.stream).split();
         let told = async {
             for frame in frames {
                 sink.feed(frame).await?;

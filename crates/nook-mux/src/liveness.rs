@@ -124,6 +124,14 @@ impl Liveness {
         (self.rtts.len() < RTT_SAMPLES_MIN).then(|| self.ask())
     }
 
+    /// The connection goes on over another stream: the distance is another one. Returns the nonce of
+    /// a ping there.
+    pub(crate) fn moved(&mut self) -> u64 {
+        self.asked = None;
+        self.rtts.clear();
+        self.ask()
+    }
+
     /// The shortest round trip in the window, once there are enough to trust it.
     pub(crate) fn rtt(&self) -> Option<Duration> {
         if self.rtts.len() < RTT_SAMPLES_MIN {

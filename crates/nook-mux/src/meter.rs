@@ -6,8 +6,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -22,6 +22,8 @@ pub struct ByteMeter {
 struct Counts {
     read: AtomicU64,
     written: AtomicU64,
+    /// The meter of the connection that goes on over this socket.
+    also: OnceLock<ByteMeter>,
 }
 
 /// A socket whose bytes are counted. Made by [`metered`].
@@ -52,6 +54,23 @@ impl ByteMeter {
     }
 }
 
+impl ByteMeter {
+    /// What this socket carries from now on counts for `connection` too, which goes on over it.
+    pub(crate) fn count_for(&self, connection: &Self) {
+        // A socket becomes part of one connection only.
+        let _ = self.counts.also.set(connection.clone());
+    }
+
+    fn count(&self, read: u64, written: u64) {
+        self.counts.read.fetch_add(read, Ordering::Relaxed);
+        self.counts.written.fetch_add(written, Ordering::Relaxed);
+        if let Some(connection) = self.counts.also.get() {
+            connection.counts.read.fetch_add(read, Ordering::Relaxed);
+            connection.counts.written.fetch_add(written, Ordering::Relaxed);
+        }
+    }
+}
+
 impl<IO> Metered<IO> {
     /// The socket itself.
     #[must_use]
@@ -61,7 +80,7 @@ impl<IO> Metered<IO> {
 
     fn count_written(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = written {
-            self.meter.counts.written.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.meter.count(0, bytes as u64);
         }
         written
     }
@@ -76,8 +95,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
         let before = buf.filled().len();
         let result = Pin::new(&mut self.io).poll_read(cx, buf);
         let got = buf.filled().len() - before;
-        let read = &self.meter.counts.read;
-        read.fetch_add(got as u64, Ordering::Relaxed);
+        self.meter.count(got as u64, 0);
         result
     }
 }

@@ -15,6 +15,7 @@ use crate::call::Call;
 use crate::config::MuxConfig;
 use crate::connection::Connection;
 use crate::meter::ByteMeter;
+use crate::moving::Mover;
 use crate::reason::{CloseReason, MuxClosed};
 use crate::shared::{CallHandle, Shared};
 
@@ -80,14 +81,35 @@ impl<M: WireMessage> Mux<M> {
         S: Stream<Item = io::Result<Bytes>> + Sink<FrameParts, Error = io::Error>,
         S: Send + Unpin + 'static,
     {
+        let (mux, receiver, _) = Self::start_movable(stream, config, tasks, meter);
+        (mux, receiver)
+    }
+
+    /// As [`Mux::start_metered`], and the connection can go on over another stream.
+    pub fn start_movable<S>(
+        stream: S,
+        config: MuxConfig,
+        tasks: &Tasks,
+        meter: ByteMeter,
+    ) -> (Self, mpsc::Receiver<Incoming<M>>, Mover<S>)
+    where
+        S: Stream<Item = io::Result<Bytes>> + Sink<FrameParts, Error = io::Error>,
+        S: Send + Unpin + 'static,
+    {
         let shared = Arc::new(Shared::new(&config));
         let (incoming, receiver) = mpsc::channel(INCOMING_MAX);
         let cancelled = tasks.token().clone().cancelled_owned();
-        let counted = meter.clone();
-        let connection =
-            Connection::new(stream, Arc::clone(&shared), config.ping, incoming, counted);
+        let (mover, moves, expected) = Mover::new(meter.clone());
+        let connection = Connection::new(
+            stream,
+            Arc::clone(&shared),
+            config.ping,
+            incoming,
+            meter.clone(),
+            (moves, expected),
+        );
         tasks.spawn("mux", connection.run(cancelled));
-        (Self { shared, meter }, receiver)
+        (Self { shared, meter }, receiver, mover)
     }
 
     /// A new call. The other side hears of it with the first message sent on it.
@@ -113,7 +135,7 @@ impl<M: WireMessage> Mux<M> {
 
     /// Sends a message of the connection itself, ahead of all calls. Waits while too many wait.
     ///
-    /// Pings and the goodbye are the mux's own, and messages of calls go on calls: those are
+    /// Pings, moves and the goodbye are the mux's own, and messages of calls go on calls: those are
     /// mistakes of the caller, logged and dropped.
     pub async fn send(&self, message: M) -> Result<(), MuxClosed> {
         if !is_control(message.kind()) {
@@ -197,7 +219,7 @@ impl<M: WireMessage> Mux<M> {
 
 /// Whether this side may send such messages of the connection. A mistake of the caller is logged.
 fn is_control(kind: Kind) -> bool {
-    let own = matches!(kind, Kind::Ping | Kind::Pong | Kind::Close);
+    let own = matches!(kind, Kind::Ping | Kind::Pong | Kind::Close | Kind::Move);
     if own || !kind.fits(CallId::CONNECTION) {
         debug_assert!(false, "{kind:?} cannot be sent as a control message");
         tracing::error!(?kind, "cannot be sent as a control message");

@@ -101,6 +101,9 @@ pub enum Violation {
         /// The kind.
         kind: Kind,
     },
+    /// It goes on over a connection that this side does not know of.
+    #[error("it goes on over an unknown connection")]
+    UnknownMove,
     /// So many calls beyond the limit that their refusals pile up.
     #[error("too many refused calls")]
     RefusalFlood,

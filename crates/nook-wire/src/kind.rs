@@ -101,6 +101,10 @@ kinds! {
     Ping = 0x12, Connection;
     /// I am.
     Pong = 0x13, Connection;
+    /// Before HELLO: a message of a size, whose answer is measured.
+    Trial = 0x14, Connection;
+    /// The link goes on over another connection.
+    Move = 0x15, Connection;
     /// Please send the KV cache of this call.
     RequestKvCache = 0x30, Call;
     /// The head of a piece of it; its bytes follow in chunks.

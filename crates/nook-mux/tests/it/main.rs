@@ -8,5 +8,6 @@ mod flow;
 mod forwarding;
 mod framing;
 mod liveness;
+mod moving;
 mod pair;
 mod violations;

@@ -10,8 +10,9 @@ use nook_wire::kind::{CONTROL_BODY_BYTES_MAX, FLAG_LAST_CHUNK};
 use nook_wire::message::SENTENCE_BYTES_MAX;
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, HEADER_BYTES, Header, Kind, LocalMessage, LogitRows,
-    LogitsAssembly, Message, PrefixHash, ResumePoint, ShardAdvert, TensorAssembly, TensorError,
-    Ticket, TicketClaim, WireMessage, WorkerMessage, chunks_of, decode, encode, encode_unsent,
+    LogitsAssembly, Message, PrefixHash, ResumePoint, ShardAdvert, TRIAL_BACK_MAX,
+    TRIAL_PADDING_MAX, TensorAssembly, TensorError, Ticket, TicketClaim, Trial, WireMessage,
+    WorkerMessage, chunks_of, decode, encode, encode_unsent,
 };
 
 /// A header that claims `body_len` bytes.
@@ -76,6 +77,38 @@ fn bytes_left_over_after_a_body_are_refused() {
         decode::<Message>(raw(kind, &[40, 0])),
         Err(DecodeError::TrailingBytes { kind, count })
     );
+}
+
+#[test]
+fn t4_a_trial_of_another_size_than_it_says_or_of_too_much_is_refused() {
+    let kind = Kind::Trial;
+    let read = |head: &[u32; 2], padding: usize| {
+        let mut body = postcard::to_stdvec(head).expect("two numbers");
+        body.extend(vec![7; padding]);
+        decode::<Message>(raw(kind, &body)).map(|frame| frame.message)
+    };
+    let trial = |padding, back| Ok(Message::Trial(Trial { padding, back }));
+    assert_eq!(read(&[0, 0], 0), trial(0, 0));
+    assert_eq!(read(&[3, 4096], 3), trial(3, 4096));
+    let bad = Err(DecodeError::BadBody { kind });
+    assert_eq!(read(&[3, 0], 2), bad);
+    assert_eq!(read(&[3, 0], 4), Err(DecodeError::TrailingBytes { kind, count: 1 }));
+    let most = TRIAL_PADDING_MAX as usize;
+    assert_eq!(read(&[TRIAL_PADDING_MAX, TRIAL_BACK_MAX], most), trial(32 << 10, 256 << 10));
+    assert_eq!(read(&[TRIAL_PADDING_MAX + 1, 0], most + 1), bad);
+    assert_eq!(read(&[0, TRIAL_BACK_MAX + 1], 0), bad);
+}
+
+#[test]
+fn a_burst_is_of_the_size_that_was_asked_for_and_asks_back_once() {
+    for bytes in [1, TRIAL_PADDING_MAX, TRIAL_PADDING_MAX + 1, TRIAL_BACK_MAX] {
+        let burst: Vec<_> = Trial::burst(bytes, 7).collect();
+        assert_eq!(burst.iter().map(|trial| trial.padding).sum::<u32>(), bytes);
+        let (last, before) = burst.split_last().expect("some message");
+        assert_eq!(last.back, 7);
+        assert!(before.iter().all(|trial| trial.back == 0));
+    }
+    assert_eq!(Trial::burst(0, 7).count(), 0);
 }
 
 #[test]
