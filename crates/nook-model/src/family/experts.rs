@@ -46,6 +46,7 @@ pub(super) fn experts(
     } else {
         None
     };
+    let scale = metadata.positive_unless_zero("expert_weights_scale")?;
     Ok(Some(Experts {
         first_layer: metadata.number("leading_dense_block_count", Some(0), 0..=sizes.layers)?,
         count,
@@ -55,7 +56,7 @@ pub(super) fn experts(
             used: used as usize,
             scores,
             renormalise: metadata.truth("expert_weights_norm")?.unwrap_or(usual.renormalise),
-            scale: metadata.positive("expert_weights_scale")?.unwrap_or(usual.scale),
+            scale: scale.unwrap_or(usual.scale),
             groups,
             ..usual
         },

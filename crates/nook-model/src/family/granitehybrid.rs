@@ -33,7 +33,7 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let (sizes, varied) = metadata.varied_sizes("attention.layer_norm_rms_epsilon")?;
     metadata.check_value_length(&sizes)?;
     let residual_scale = metadata.positive("residual_scale")?.unwrap_or(1.0);
-    let scale = metadata.positive("attention.scale")?;
+    let scale = metadata.positive_unless_zero("attention.scale")?;
     let turns = metadata.truth("rope.scaling.finetuned")?.unwrap_or(true);
     let experts = experts(metadata, sizes.feed_forward)?;
     let recurrent = varied.kv_heads.contains(&0);

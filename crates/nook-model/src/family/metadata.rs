@@ -138,6 +138,14 @@ impl<'a> Metadata<'a> {
         }
     }
 
+    /// As [`Self::positive`], where 0 stands for a key that is not there, as in llama.cpp.
+    pub(super) fn positive_unless_zero(&self, name: &str) -> Result<Option<f32>, Fault> {
+        match self.header.float(&self.key(name))? {
+            Some(0.0) => Ok(None),
+            _ => self.positive(name),
+        }
+    }
+
     /// The base of rotary frequencies, if the file names one: at least 1, or they would grow
     /// without bound.
     pub(super) fn rope_base(&self, name: &str) -> Result<Option<f32>, Fault> {

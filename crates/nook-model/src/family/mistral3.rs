@@ -27,7 +27,7 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
         Ok(layer.block(attention, feed_forward(layer, &sizes, experts)))
     })?;
     let mut rope = rope(metadata, &sizes)?;
-    let divisor = metadata.positive("rope.scaling.yarn_log_multiplier")?;
+    let divisor = metadata.positive_unless_zero("rope.scaling.yarn_log_multiplier")?;
     if let (RopeScaling::Yarn { factor, .. }, Some(multiplier)) = (rope.scaling, divisor) {
         let magnitude = rope.magnitude / yarn_magnitude(factor, multiplier);
         rope = RopeSpec { magnitude, ..rope };
@@ -36,7 +36,7 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
 }
 
 fn temperature(metadata: &Metadata<'_>) -> Result<Option<Temperature>, Fault> {
-    let Some(scale) = metadata.positive("attention.temperature_scale")? else {
+    let Some(scale) = metadata.positive_unless_zero("attention.temperature_scale")? else {
         return Ok(None);
     };
     let name = "rope.scaling.original_context_length";

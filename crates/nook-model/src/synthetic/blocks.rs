@@ -78,7 +78,7 @@ pub(super) fn is_vector(name: &str) -> bool {
 /// A vector in single precision, of values that suit its name.
 pub(super) fn vector(name: &str, columns: usize, random: &mut Random) -> Vec<u8> {
     let number = |index: usize| {
-        let number = if name.ends_with("norm.weight") {
+        let number = if name.ends_with("norm.weight") || name.ends_with("scale.weight") {
             random.between(0.8, 1.2)
         } else if name.starts_with("rope_f") {
             // Slow frequencies are divided by more; long factors by more than short ones.

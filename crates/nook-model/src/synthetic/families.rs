@@ -7,6 +7,9 @@
 use super::recipe::Recipe;
 use crate::gguf::Value;
 
+/// Numbers of a layer's input by token.
+pub(super) const INPUT_WIDTH: u32 = 8;
+
 /// Positions that a gated short convolution sees.
 pub(super) const SHORT_KERNEL: u32 = 3;
 
@@ -69,6 +72,8 @@ pub enum Family {
     GptOss,
     /// SmolLM3: every fourth layer without positions.
     Smollm3,
+    /// A small Gemma 4: inputs of layers by token, and late layers that read earlier ones.
+    Gemma4,
     /// LFM2 with experts: gated short convolutions.
     Lfm2Moe,
     /// Granite 4: Mamba-2, experts beside a shared one.
@@ -77,7 +82,7 @@ pub enum Family {
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Llama,
         Self::Mistral,
         Self::Mixtral,
@@ -106,6 +111,7 @@ impl Family {
         Self::Llama4,
         Self::GptOss,
         Self::Smollm3,
+        Self::Gemma4,
         Self::Lfm2Moe,
         Self::GraniteHybrid,
     ];
@@ -132,6 +138,7 @@ impl Family {
             Self::Llama4 => "llama4",
             Self::GptOss => "gpt-oss",
             Self::Smollm3 => "smollm3",
+            Self::Gemma4 => "gemma4",
             Self::Lfm2Moe => "lfm2moe",
             Self::GraniteHybrid => "granitehybrid",
             Self::Deepseek2 | Self::Deepseek2Whole | Self::Deepseek2Lite | Self::Deepseek3 => {
@@ -143,15 +150,20 @@ impl Family {
     /// Whether some layers are mixtures of experts.
     #[must_use]
     pub fn has_experts(self) -> bool {
-        self.is_deepseek()
-            || self.needs_processor()
-            || matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::Llama4)
+        let newer = matches!(self, Self::GptOss | Self::Lfm2Moe | Self::GraniteHybrid);
+        let older = matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::Llama4);
+        self.is_deepseek() || newer || older
     }
 
     /// Whether it has layers that only the processor computes.
     #[must_use]
     pub fn needs_processor(self) -> bool {
-        matches!(self, Self::GptOss | Self::Lfm2Moe | Self::GraniteHybrid)
+        matches!(self, Self::GptOss | Self::Gemma4 | Self::Lfm2Moe | Self::GraniteHybrid)
+    }
+
+    /// Whether layer `layer` of a Gemma 4 sees a window alone.
+    pub(super) fn slides(layer: u32) -> bool {
+        layer % 3 != 2
     }
 
     /// Whether layer `layer` remembers in one state instead of keys and values.
@@ -197,6 +209,7 @@ impl Family {
             Self::Qwen3 | Self::Qwen3Moe => Recipe { head_dim: 32, experts_used: 3, ..untied },
             Self::Qwen35 => Recipe { layers: 8, head_dim: 32, ..recipe },
             Self::Smollm3 => Recipe { layers: 5, ..recipe },
+            Self::Gemma4 => Recipe { layers: 7, ..recipe },
             Self::Lfm2Moe => Recipe { layers: 6, experts_used: 3, ..recipe },
             Self::GraniteHybrid => Recipe { layers: 6, ..untied },
             Self::GptOss => Recipe { head_dim: 32, experts_used: 3, ..untied },
@@ -252,6 +265,11 @@ fn common(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
             let of = |layer| if family.is_recurrent(layer) { 0 } else { recipe.kv_heads as i32 };
             Value::Signeds((0..recipe.layers).map(of).collect())
         }
+        // One in layers that see everything.
+        Family::Gemma4 => {
+            let of = |layer| if Family::slides(layer) { recipe.kv_heads as i32 } else { 1 };
+            Value::Signeds((0..recipe.layers).map(of).collect())
+        }
         _ => number(if absorbed { 1 } else { recipe.kv_heads }),
     };
     vec![
@@ -272,6 +290,12 @@ fn heads(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
         vec![("attention.key_length", number(key)), ("attention.value_length", number(value))]
     };
     match family {
+        Family::Gemma4 => {
+            let mut keys = pair(2 * recipe.head_dim, 2 * recipe.head_dim);
+            keys.push(("attention.key_length_swa", number(recipe.head_dim)));
+            keys.push(("attention.value_length_swa", number(recipe.head_dim)));
+            keys
+        }
         Family::Minicpm3 => vec![("attention.key_length", number(latent.key()))],
         Family::Deepseek2Whole => pair(latent.key(), latent.value),
         _ if family.is_deepseek() => {
@@ -294,7 +318,11 @@ fn rope(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
     }
     let base = match family {
         Family::Llama if recipe.rope_factors => 500_000.0,
-        Family::Mistral | Family::Mixtral | Family::Gemma3 | Family::Gemma3Large => 1e6,
+        Family::Mistral
+        | Family::Mixtral
+        | Family::Gemma3
+        | Family::Gemma3Large
+        | Family::Gemma4 => 1e6,
         Family::Qwen2 | Family::Qwen2Yarn | Family::Qwen3 | Family::Qwen3Moe => 1e6,
         Family::Qwen35 => 1e7,
         Family::Olmo2 | Family::Llama4 => 500_000.0,
@@ -376,6 +404,17 @@ fn own(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
             ("residual_scale", fraction(1.4 / f64::from(recipe.layers).sqrt())),
             ("logit_scale", fraction(4.0)),
         ],
+        Family::Gemma4 => {
+            let slides = (0..recipe.layers).map(Family::slides).collect();
+            vec![
+                ("rope.freq_base_swa", fraction(10_000.0)),
+                ("final_logit_softcapping", fraction(5.0)),
+                ("attention.sliding_window", number(recipe.window)),
+                ("attention.sliding_window_pattern", Value::Bools(slides)),
+                ("attention.shared_kv_layers", number(recipe.layers - recipe.own_kv_layers())),
+                ("embedding_length_per_layer_input", number(INPUT_WIDTH)),
+            ]
+        }
         Family::GptOss => {
             let mut keys = Vec::from(experts(recipe));
             keys.push(expert_width(recipe));

@@ -1,6 +1,6 @@
 //! Names and dimensions of the tensors of each family, as llama.cpp's converter writes them.
 
-use super::families::{Family, SHORT_KERNEL};
+use super::families::{Family, INPUT_WIDTH, SHORT_KERNEL};
 use super::recipe::Recipe;
 
 /// Sizes of latent attention, made from a recipe's usual ones.
@@ -59,6 +59,11 @@ impl Recipe {
             // MiniCPM 3's files do not say it: it is the heads' share of the hidden state.
             value: self.hidden / self.heads,
         }
+    }
+
+    /// Layers of a Gemma 4 that have keys and values of their own.
+    pub(super) fn own_kv_layers(&self) -> u32 {
+        self.layers / 2 + 1
     }
 
     pub(super) fn mamba(&self) -> Mamba {
@@ -128,6 +133,13 @@ fn globals(recipe: &Recipe, listing: &mut Listing) {
         listing.weight("rope_factors_long", &[pairs]);
         listing.weight("rope_factors_short", &[pairs]);
     }
+    if family == Family::Gemma4 {
+        let all = recipe.layers * INPUT_WIDTH;
+        listing.weight("rope_freqs", &[recipe.head_dim]);
+        listing.weight("per_layer_token_embd", &[all, recipe.vocabulary]);
+        listing.weight("per_layer_model_proj", &[recipe.hidden, all]);
+        listing.weight("per_layer_proj_norm", &[INPUT_WIDTH]);
+    }
     let table = [recipe.hidden, recipe.vocabulary];
     listing.weight("token_embd", &table);
     match family {
@@ -164,6 +176,7 @@ fn mixer(recipe: &Recipe, layer: u32, listing: &mut Listing) {
     match recipe.family {
         Family::Qwen35 if recipe.family.is_recurrent(layer) => delta_net(recipe, listing),
         Family::Lfm2Moe if recipe.family.is_recurrent(layer) => short_conv(recipe, listing),
+        Family::Gemma4 => gemma4(recipe, layer, listing),
         Family::GraniteHybrid if recipe.family.is_recurrent(layer) => mamba(recipe, listing),
         family if family.is_latent() => latent(recipe, listing),
         _ => attention(recipe, listing),
@@ -255,6 +268,26 @@ fn delta_net(recipe: &Recipe, listing: &mut Listing) {
     listing.weight("ssm_alpha", &[hidden, value_heads]);
     listing.weight("ssm_norm", &[dim]);
     listing.weight("ssm_out", &[values, hidden]);
+}
+
+fn gemma4(recipe: &Recipe, layer: u32, listing: &mut Listing) {
+    let (hidden, slides) = (recipe.hidden, Family::slides(layer));
+    let (dim, kv_heads) =
+        if slides { (recipe.head_dim, recipe.kv_heads) } else { (2 * recipe.head_dim, 1) };
+    listing.weight("attn_q", &[hidden, recipe.heads * dim]);
+    listing.weight("attn_q_norm", &[dim]);
+    if layer < recipe.own_kv_layers() {
+        listing.weight("attn_k", &[hidden, kv_heads * dim]);
+        listing.weight("attn_k_norm", &[dim]);
+        if slides {
+            listing.weight("attn_v", &[hidden, kv_heads * dim]);
+        }
+    }
+    listing.weight("attn_output", &[recipe.heads * dim, hidden]);
+    listing.weight("inp_gate", &[hidden, INPUT_WIDTH]);
+    listing.weight("proj", &[INPUT_WIDTH, hidden]);
+    listing.weight("post_norm", &[hidden]);
+    listing.weight("layer_output_scale", &[1]);
 }
 
 fn short_conv(recipe: &Recipe, listing: &mut Listing) {

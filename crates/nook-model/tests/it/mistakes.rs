@@ -101,6 +101,27 @@ fn every_mistake_moves_the_logits_as_far_as_the_reference_says() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// Some converters write 0 for what a model does not have.
+#[test]
+fn a_multiplier_of_zero_is_one_that_is_not_there() {
+    let Some(folder) = large("multipliers of zero", "fixtures/tiny") else { return };
+    let work = tempfile::tempdir().unwrap();
+    for (fixture, key) in [
+        ("mistral3", "attention.temperature_scale"),
+        ("mistral3", "rope.scaling.yarn_log_multiplier"),
+        ("granitehybrid", "attention.scale"),
+        ("glm4moe", "expert_weights_scale"),
+    ] {
+        let file = folder.join(fixture).join(format!("tiny-{fixture}-f16.gguf"));
+        let changes = [Edit::Fraction(key, 0.0), Edit::Without(key)].map(|edit| {
+            let path = work.path().join("edited.gguf");
+            std::fs::write(&path, edited(&file, edit)).unwrap();
+            change(&folder.join(fixture), &path)
+        });
+        assert!(changes[0] > 0.1 && changes[0] == changes[1], "{fixture} {key}: {changes:?}");
+    }
+}
+
 /// How far the logits of the model at `path` are from those of the second case of the reference.
 fn change(folder: &Path, path: &Path) -> f32 {
     let reference = json(&folder.join("reference.json"));

@@ -79,7 +79,8 @@ fn parts_of_every_family_give_the_bits_of_the_whole_from_files_that_hold_nothing
         let prompt = prompt(6);
         let whole = stage(file, ModelPart::whole(file.shape().layers), window(file));
         let whole = run(&mut [whole], &prompt, &[PROMPT]);
-        let middle = file.shape().layers.div_ceil(2);
+        let middle = (1..=file.shape().layers.div_ceil(2)).rev().find(|cut| file.may_cut(*cut));
+        let middle = middle.unwrap();
         let folder = tempfile::tempdir().unwrap();
         for cuts in [&[1, middle][..], &[middle]] {
             let mut stages = Vec::new();

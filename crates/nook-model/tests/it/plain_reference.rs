@@ -38,7 +38,17 @@ fn the_plain_pass_reproduces_the_publishers_implementations() {
 /// Those of the newer models that have a plain pass, and are not held to it by older fixtures.
 #[test]
 fn the_plain_pass_reproduces_newer_implementations() {
-    let names = ["gpt_oss", "granitehybrid", "lfm2moe", "llama4", "minicpm3", "qwen35", "smollm3"];
+    let names = [
+        "gemma4",
+        "gemma4_ple",
+        "gpt_oss",
+        "granitehybrid",
+        "lfm2moe",
+        "llama4",
+        "minicpm3",
+        "qwen35",
+        "smollm3",
+    ];
     let is_meant =
         |known: &Known| known.name.strip_suffix("-f16").is_some_and(|name| names.contains(&name));
     let models = newer_models("the plain pass against newer implementations").into_iter();

@@ -91,6 +91,15 @@ impl Model {
     pub(crate) fn numbers(&self, key: &str) -> Vec<usize> {
         match self.header.value(&self.key(key)) {
             Some(Value::Signeds(numbers)) => numbers.iter().map(|n| *n as usize).collect(),
+            // One for all of them.
+            _ => vec![self.size(key); self.layers()],
+        }
+    }
+
+    /// The truth values `ARCHITECTURE.key`, one for each layer.
+    pub(crate) fn truths(&self, key: &str) -> Vec<bool> {
+        match self.header.value(&self.key(key)) {
+            Some(Value::Bools(truths)) => truths.clone(),
             other => panic!("no list of {key}: {other:?}"),
         }
     }
