@@ -38,7 +38,9 @@ pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,
     ThoughtView,
 };
-pub use devices::{DeviceView, Help, LendView, TheirTerms, UnusedReason, WhyLeftOut};
+pub use devices::{
+    DeviceView, Help, InterfaceKind, LendView, TheirTerms, UnusedReason, WayView, WhyLeftOut,
+};
 pub use download_trouble::DownloadTrouble;
 pub use models::{
     CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView, FitKind, FitView,
@@ -550,8 +552,25 @@ struct DecisionView {
     pub whole: Option<PooledView>,
     /// Paired devices without a part in the route.
     pub left_out: Vec<LeftOutView>,
+    /// What a device on a cable would have gained; absent where that is little, or not known.
+    #[serde(default)]
+    pub by_cable: Option<ByCableView>,
     /// What was measured; absent until the reply has ended well.
     pub went: Option<ReplySpeedView>,
+}
+}
+
+view! {
+/// A device whose way is slow, and what a cable would gain.
+struct ByCableView {
+    /// Its id.
+    pub device_id: String,
+    /// Its name.
+    pub device: String,
+    /// Reply tokens per second, as predicted for the ways as they are.
+    pub tokens_per_second_now: f64,
+    /// The same with that device on a cable.
+    pub tokens_per_second_then: f64,
 }
 }
 

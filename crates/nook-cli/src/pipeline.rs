@@ -129,6 +129,13 @@ fn last(decision: &DecisionView) -> Vec<String> {
             went.tokens_per_second, went.first_token_ms
         ));
     }
+    if let Some(gain) = &decision.by_cable {
+        let (now, then) = (gain.tokens_per_second_now, gain.tokens_per_second_then);
+        lines.push(format!(
+            "  cable:   with {} on a cable {then:.1} tokens/s would be predicted instead of {now:.1}",
+            gain.device
+        ));
+    }
     let left_out = decision.left_out.iter();
     lines.extend(left_out.map(|out| format!("  without {}: {}", out.device, out.why)));
     lines

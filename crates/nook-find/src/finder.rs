@@ -40,6 +40,13 @@ const REBROWSE_DELAY: Duration = Duration::from_secs(1);
 /// knows, which is what keeps quiet devices from running out of their 120 s here.
 const CENSUS_INTERVAL: Duration = Duration::from_secs(40);
 
+/// The same after this machine came into another network, for [`NEWS_LAST`]: the others there hear
+/// of it at their own pace, and so does the network layer.
+const NEWS_INTERVAL: Duration = Duration::from_secs(4);
+
+/// How long after that it is looked more often.
+const NEWS_LAST: Duration = Duration::from_secs(30);
+
 /// Least time between two adverts: mDNS allows a record on the network once a second, and a change
 /// that comes sooner would be swallowed. The newest wish is advertised when the time is over.
 const ADVERTISE_INTERVAL: Duration = Duration::from_millis(1200);
@@ -142,6 +149,7 @@ impl Finder {
             own_heard: false,
             twin_seen: false,
             last_trouble: None,
+            moved_at: None,
         };
         tasks.spawn("finder", looking.run(sightings, tasks.token().clone()));
         let finder = Self { wanted, paired, reached, health };
@@ -197,6 +205,8 @@ struct Looking {
     own_heard: bool,
     twin_seen: bool,
     last_trouble: Option<String>,
+    /// When the addresses of this machine last changed.
+    moved_at: Option<Instant>,
 }
 
 impl Looking {
@@ -211,9 +221,10 @@ impl Looking {
         loop {
             if clock::now() >= browse_at {
                 browse = self.browse();
-                let wait = browse.as_ref().map_or(REBROWSE_DELAY, |_| CENSUS_INTERVAL);
+                let wait = browse.as_ref().map_or(REBROWSE_DELAY, |_| self.census());
                 browse_at = clock::now() + wait;
             }
+            browse_at = browse_at.min(clock::now() + self.census());
             tokio::select! {
                 biased;
                 () = token.cancelled() => break,
@@ -250,6 +261,11 @@ impl Looking {
         self.discovery.leave().await;
     }
 
+    fn census(&self) -> Duration {
+        let is_new = self.moved_at.is_some_and(|at| elapsed(at) < NEWS_LAST);
+        if is_new { NEWS_INTERVAL } else { CENSUS_INTERVAL }
+    }
+
     fn browse(&mut self) -> Option<mpsc::Receiver<Heard>> {
         match self.discovery.browse() {
             Ok(browse) => {
@@ -270,7 +286,11 @@ impl Looking {
         if let Some(household) = self.reread
             && ticks.is_multiple_of(INTERFACES_EVERY_TICKS)
         {
-            self.neighbourhood = Neighbourhood::of_this_machine(household);
+            let now = Neighbourhood::of_this_machine(household);
+            if now != self.neighbourhood {
+                self.neighbourhood = now;
+                self.moved_at = Some(clock::now());
+            }
         }
         self.follow_wish();
         self.judge();

@@ -38,4 +38,4 @@ pub use neighbourhood::{Household, Neighbourhood, own_addresses};
 pub use table::{ADDRESSES_MAX, SIGHTING_LIFE, SIGHTINGS_MAX, Sighting};
 pub use tag::{ParseTagError, Tag};
 pub use txt::{Hint, TXT_BYTES_MAX, TxtError};
-pub use waking::{OwnInterfaces, WakeError, wake};
+pub use waking::{InterfaceKind, OwnInterfaces, WakeError, wake};

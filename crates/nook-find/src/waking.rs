@@ -1,4 +1,5 @@
-//! Waking a sleeping computer, and what others need to wake this one.
+//! Waking a sleeping computer, what others need to wake this one, and what kinds of interfaces it
+//! has.
 //!
 //! A magic packet is six bytes 0xff and sixteen times the hardware address of the one that is
 //! meant, to everybody in its network (Wake-on-LAN). The network card of a sleeping computer looks
@@ -7,7 +8,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use network_interface::{Addr, NetworkInterface, NetworkInterfaceConfig as _};
+use netdev::prelude::InterfaceType;
 use nook_base::{MacAddress, WakeAddress};
 
 /// Discard, which nothing listens at: a card looks at all packets, whatever their port.
@@ -23,10 +24,24 @@ pub struct OwnInterfaces(Vec<OwnInterface>);
 #[derive(Debug, Clone)]
 struct OwnInterface {
     index: u32,
+    kind: InterfaceKind,
     /// Absent where the system does not say it, as for a tunnel.
     mac: Option<MacAddress>,
     v4: Vec<(Ipv4Addr, u8)>,
     v6: Vec<(Ipv6Addr, u8)>,
+}
+
+/// What carries an interface, where the system says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// A network cable.
+    Cable,
+    /// Wi-Fi.
+    Wifi,
+    /// Something else: a tunnel of a VPN, a modem, a bridge to virtual machines.
+    Other,
+    /// The system does not say.
+    Unknown,
 }
 
 /// A computer was not called.
@@ -44,11 +59,22 @@ impl OwnInterfaces {
     /// Reads them. None where they cannot be read: nobody is then told how to wake this machine.
     #[must_use]
     pub fn read() -> Self {
-        let shown = NetworkInterface::show().unwrap_or_else(|error| {
-            tracing::debug!(%error, "the network interfaces cannot be read");
-            Vec::new()
-        });
-        Self(shown.into_iter().filter(|it| !it.internal).map(OwnInterface::from).collect())
+        let shown = netdev::get_interfaces();
+        Self(shown.into_iter().filter(|it| !it.is_loopback()).map(OwnInterface::from).collect())
+    }
+
+    /// What carries the interface with this address of this machine.
+    #[must_use]
+    pub fn kind_of(&self, local: IpAddr) -> InterfaceKind {
+        let found = self.0.iter().find(|interface| interface.has(local.to_canonical()));
+        found.map_or(InterfaceKind::Unknown, |interface| interface.kind)
+    }
+
+    /// Whether a cable of this machine leads into the network of `remote`.
+    #[must_use]
+    pub fn has_cable_to(&self, remote: SocketAddr) -> bool {
+        let mut cables = self.0.iter().filter(|interface| interface.kind == InterfaceKind::Cable);
+        cables.any(|interface| interface.reaches(remote))
     }
 
     /// How a device at `remote` wakes this machine: by the interfaces that are in one network with
@@ -64,6 +90,13 @@ impl OwnInterfaces {
 }
 
 impl OwnInterface {
+    fn has(&self, local: IpAddr) -> bool {
+        match local {
+            IpAddr::V4(local) => self.v4.iter().any(|(own, _)| *own == local),
+            IpAddr::V6(local) => self.v6.iter().any(|(own, _)| *own == local),
+        }
+    }
+
     fn reaches(&self, remote: SocketAddr) -> bool {
         match (remote, remote.ip().to_canonical()) {
             (SocketAddr::V6(remote), IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
@@ -89,37 +122,33 @@ fn share(one: u128, other: u128, last_bits: u8) -> bool {
     (one ^ other).checked_shr(u32::from(last_bits)).unwrap_or(0) == 0
 }
 
-impl From<NetworkInterface> for OwnInterface {
-    fn from(shown: NetworkInterface) -> Self {
-        let (mut v4, mut v6) = (Vec::new(), Vec::new());
-        for address in &shown.addr {
-            match address {
-                Addr::V4(it) => {
-                    v4.extend(it.netmask.map(|mask| (it.ip, ones(mask.to_bits().into()))));
-                }
-                Addr::V6(it) => {
-                    v6.extend(it.netmask.map(|mask| (it.ip, ones(mask.to_bits()))));
-                }
-            }
+impl From<netdev::Interface> for OwnInterface {
+    fn from(shown: netdev::Interface) -> Self {
+        let mac = shown.mac_addr.map(|mac| mac.octets());
+        Self {
+            index: shown.index,
+            kind: shown.if_type.into(),
+            // A tunnel has none; some systems write zeros.
+            mac: mac.filter(|mac| *mac != [0; 6]).map(MacAddress),
+            v4: shown.ipv4.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
+            v6: shown.ipv6.iter().map(|net| (net.addr(), net.prefix_len())).collect(),
         }
-        let mac = shown.mac_addr.as_deref().and_then(mac_of);
-        Self { index: shown.index, mac, v4, v6 }
     }
 }
 
-/// The length of the prefix that a mask stands for.
-fn ones(mask: u128) -> u8 {
-    u8::try_from(mask.count_ones()).unwrap_or(u8::MAX)
-}
-
-/// `02:42:ac:11:00:02`, or with `-` between.
-fn mac_of(text: &str) -> Option<MacAddress> {
-    let mut bytes = text.split([':', '-']).map(|byte| u8::from_str_radix(byte, 16));
-    let mut mac = [0; 6];
-    for byte in &mut mac {
-        *byte = bytes.next()?.ok()?;
+impl From<InterfaceType> for InterfaceKind {
+    fn from(shown: InterfaceType) -> Self {
+        match shown {
+            InterfaceType::Ethernet
+            | InterfaceType::Ethernet3Megabit
+            | InterfaceType::FastEthernetT
+            | InterfaceType::FastEthernetFx
+            | InterfaceType::GigabitEthernet => Self::Cable,
+            InterfaceType::Wireless80211 => Self::Wifi,
+            InterfaceType::Unknown | InterfaceType::UnknownWithValue(_) => Self::Unknown,
+            _ => Self::Other,
+        }
     }
-    bytes.next().is_none().then_some(MacAddress(mac))
 }
 
 /// Calls a computer that sleeps, in each of its networks in which this machine is. Nobody knows
@@ -167,11 +196,18 @@ mod tests {
         let v4 = |second, prefix| (Ipv4Addr::new(10, second, 0, 5), prefix);
         let cable = OwnInterface {
             index: 2,
+            kind: InterfaceKind::Cable,
             mac: Some(MAC),
             v4: vec![v4(77, 24)],
             v6: vec![("2001:db8:7::5".parse().unwrap(), 64)],
         };
-        let tunnel = OwnInterface { index: 3, mac: None, v4: vec![v4(99, 24)], v6: Vec::new() };
+        let tunnel = OwnInterface {
+            index: 3,
+            kind: InterfaceKind::Other,
+            mac: None,
+            v4: vec![v4(99, 24)],
+            v6: Vec::new(),
+        };
         OwnInterfaces(vec![cable, tunnel])
     }
 
@@ -208,12 +244,23 @@ mod tests {
     }
 
     #[test]
-    fn hardware_addresses_are_read_as_systems_write_them() {
-        assert_eq!(mac_of("02:42:ac:11:00:02"), Some(MAC));
-        assert_eq!(mac_of("02-42-AC-11-00-02"), Some(MAC));
-        for odd in ["", "02:42:ac:11:00", "02:42:ac:11:00:02:03", "02:42:ac:11:00:zz"] {
-            assert_eq!(mac_of(odd), None, "{odd}");
-        }
+    fn an_interface_is_told_by_its_address_and_a_cable_by_where_it_leads() {
+        let kind = |text: &str| house().kind_of(text.parse().unwrap());
+        assert_eq!(kind("10.77.0.5"), InterfaceKind::Cable);
+        assert_eq!(kind("::ffff:10.77.0.5"), InterfaceKind::Cable);
+        assert_eq!(kind("2001:db8:7::5"), InterfaceKind::Cable);
+        assert_eq!(kind("10.99.0.5"), InterfaceKind::Other);
+        assert_eq!(kind("10.77.0.6"), InterfaceKind::Unknown, "of another machine");
+        assert!(house().has_cable_to("10.77.0.9:4000".parse().unwrap()));
+        assert!(!house().has_cable_to("10.99.0.9:4000".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_neither_cable_nor_wifi_is_not_called_either() {
+        assert_eq!(InterfaceKind::from(InterfaceType::Wireless80211), InterfaceKind::Wifi);
+        assert_eq!(InterfaceKind::from(InterfaceType::GigabitEthernet), InterfaceKind::Cable);
+        assert_eq!(InterfaceKind::from(InterfaceType::Tunnel), InterfaceKind::Other);
+        assert_eq!(InterfaceKind::from(InterfaceType::Unknown), InterfaceKind::Unknown);
     }
 
     #[test]

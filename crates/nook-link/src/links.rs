@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! Links (handle) ──► actor: one [`standing::Standing`] per paired device
-//!                      │ starts                        ▲ Input (dialled, arrived, ended, probed)
+//!                      │ starts                        ▲ Input (dialled, arrived, ended, moved)
 //!                      ├─► dial task ── TCP race, TLS, pin, upgrade, HELLO ──┤
-//! accept task ─────────┼─► door task ── TLS, pin, upgrade, HELLO ────────────┘
+//!                      ├─► trial task ─ TCP, TLS, pin, upgrade, TRIAL, MOVE ─┤
+//! accept task ─────────┼─► door task ── TLS, pin, upgrade, HELLO or TRIAL ───┘
 //!                      └─► pump task per link ──► LinkEvent (Up, calls, control, Down)
 //! ```
 //!
@@ -12,16 +13,22 @@
 //! business: it dials, answers, throws out duplicates and redials. A link is handed out only after
 //! a HELLO has been answered on it, so nobody ever sends into a connection that the other end does
 //! not hold. All of one device's events come in order: `Up`, its calls and messages, `Down`.
+//!
+//! While a link stands, other addresses of its device are tried ([`ways`]); it goes on over a better
+//! way without an end, under its open calls.
 
 mod accept;
 mod actor;
 pub(crate) mod address;
 mod dial;
+mod exchange;
 mod greet;
 mod input;
 mod pump;
 mod session;
 mod standing;
+mod trial;
+mod ways;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -32,7 +39,7 @@ use std::time::Duration;
 use nook_base::PeerId;
 use nook_base::tasks::Tasks;
 use nook_mux::{Call, CloseReason, Mux, PingPolicy};
-use nook_wire::{Hello, Message, VersionMismatch};
+use nook_wire::{Hello, Message, VersionMismatch, WayFigures};
 use tokio::sync::{mpsc, watch};
 
 use crate::admission::Admission;
@@ -47,6 +54,9 @@ const EVENTS_MAX: usize = 256;
 /// Things that happened and wait for the actor. Tasks wait for room; hints from outside are
 /// dropped, since they come again.
 const INPUTS_MAX: usize = 256;
+
+/// How often the addresses of this machine are looked at.
+const INTERFACES_EVERY: Duration = Duration::from_secs(3);
 
 /// What links need to know at the start. No default: the node says each.
 #[derive(Debug, Clone)]
@@ -97,6 +107,7 @@ pub struct Link {
     mux: Mux<Message>,
     hello: Arc<Hello>,
     protocol: u16,
+    local: SocketAddr,
     remote: SocketAddr,
     listens_at: Option<SocketAddr>,
 }
@@ -119,6 +130,13 @@ pub enum LinkEvent {
         peer: PeerId,
         /// The message.
         message: Message,
+    },
+    /// A link goes on over another pair of addresses. Nothing on it has ended.
+    Moved {
+        /// The link: the same number and the same connection of calls.
+        link: Link,
+        /// What was measured there before, here or by the other side.
+        found: Option<WayFigures>,
     },
     /// A link that was up has ended.
     Down {
@@ -231,6 +249,8 @@ impl Links {
         if !listeners.is_empty() {
             tasks.essential().spawn_until_cancelled("link port", door.serve(listeners));
         }
+        let watching = watch_interfaces(Arc::clone(&shared));
+        tasks.spawn_until_cancelled("network watch", watching);
         let actor = actor::Actor::new(greeter, Arc::clone(&shared), events, config.loopback);
         tasks.essential().spawn_until_cancelled("links", actor.run(inbox, known_hosts));
         Ok((Self { shared }, receiver))
@@ -294,6 +314,22 @@ impl Links {
     }
 }
 
+/// Looks at this machine's addresses from time to time: with others it is on another network.
+async fn watch_interfaces(shared: Arc<Shared>) {
+    let mut known = socket::interfaces();
+    known.sort_unstable();
+    loop {
+        tokio::time::sleep(INTERFACES_EVERY).await;
+        let mut now = socket::interfaces();
+        now.sort_unstable();
+        if now != known {
+            tracing::debug!(?now, "the addresses of this machine changed");
+            known = now;
+            shared.network.send_modify(|count| *count += 1);
+        }
+    }
+}
+
 impl Shared {
     fn table(&self) -> MutexGuard<'_, HashMap<PeerId, Link>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -329,6 +365,12 @@ impl Link {
     #[must_use]
     pub fn protocol(&self) -> u16 {
         self.protocol
+    }
+
+    /// This end of the socket: by which interface the link goes.
+    #[must_use]
+    pub fn local(&self) -> SocketAddr {
+        self.local
     }
 
     /// The other end of the socket.

@@ -1,11 +1,11 @@
 //! TCP sockets with the options that links need.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// Idle time before the system asks whether the other end is there. With [`KEEPALIVE_INTERVAL`] and
 /// [`KEEPALIVE_RETRIES`] a pulled cable is noticed within 10 s even while nothing is sent.
@@ -94,6 +94,41 @@ fn is_missing_family(error: &io::Error) -> bool {
     // EAFNOSUPPORT has no stable `ErrorKind`: 97 on Linux, 47 on macOS, 10047 on Windows.
     error.kind() == io::ErrorKind::AddrNotAvailable
         || matches!(error.raw_os_error(), Some(97 | 47 | 10047))
+}
+
+/// Connects to `address`; `from`: from that address of this machine.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    from: Option<SocketAddr>,
+) -> io::Result<TcpStream> {
+    let Some(mut from) = from else {
+        return TcpStream::connect(address).await;
+    };
+    from.set_port(0);
+    let socket = if from.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind(from)?;
+    socket.connect(address).await
+}
+
+/// From where a connection to `address` would leave this machine now. Nothing is sent.
+pub(crate) fn leaves_from(address: SocketAddr) -> Option<SocketAddr> {
+    let anywhere: SocketAddr = if address.is_ipv4() {
+        (std::net::Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (std::net::Ipv6Addr::UNSPECIFIED, 0).into()
+    };
+    let socket = UdpSocket::bind(anywhere).ok()?;
+    socket.connect(address).ok()?;
+    socket.local_addr().ok()
+}
+
+/// The names of this machine's interfaces by their addresses.
+pub(crate) fn interfaces() -> Vec<(IpAddr, String)> {
+    let known = if_addrs::get_if_addrs().unwrap_or_else(|error| {
+        tracing::debug!(%error, "the network interfaces cannot be read");
+        Vec::new()
+    });
+    known.into_iter().map(|interface| (interface.ip(), interface.name)).collect()
 }
 
 /// Makes a connected socket fit for a link: nothing is held back, and a dead end is noticed.

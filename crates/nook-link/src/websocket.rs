@@ -102,6 +102,8 @@ pub(crate) struct FrameSocket<S> {
     socket: WebSocketStream<S>,
     pings: PingMeter,
     probe: Arc<ProbeState>,
+    /// A frame that was looked at before its reader was there.
+    unread: Option<Bytes>,
     /// Bytes of a probe wait for the socket.
     probe_unflushed: bool,
     ended: bool,
@@ -113,6 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameSocket<S> {
             socket,
             pings: PingMeter::default(),
             probe: Arc::default(),
+            unread: None,
             probe_unflushed: false,
             ended: false,
         }
@@ -121,6 +124,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameSocket<S> {
     /// A handle that asks the other end for a sign of life.
     pub(crate) fn probe(&self) -> Probe {
         Probe(self.probe.clone())
+    }
+
+    /// Gives the frame that was read last back: it is read once more.
+    pub(crate) fn unread(&mut self, frame: Bytes) {
+        self.unread = Some(frame);
     }
 
     /// Sends the ping that a [`Probe`] has asked for.
@@ -157,6 +165,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for FrameSocket<S> {
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();
+        if let Some(frame) = this.unread.take() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
         if this.ended {
             return Poll::Ready(None);
         }

@@ -19,7 +19,7 @@ use bytes::{Buf, Bytes};
 use futures_util::{Sink, SinkExt, Stream, StreamExt};
 use nook_base::clock;
 use nook_wire::{
-    CallId, Frame, FrameParts, Kind, Message, SeqCheck, SeqCounter, SeqError, WireError,
+    CallId, Frame, FrameParts, Kind, Message, Move, SeqCheck, SeqCounter, SeqError, WireError,
     WireMessage, decode, encode_unsent,
 };
 use tokio::sync::mpsc;
@@ -181,7 +181,7 @@ where
             Poll::Ready(None) => return Poll::Ready(Event::End(CloseReason::Eof)),
             Poll::Pending => {}
         }
-        if !self.busy && (calls_open > 0 || self.moving.is_some()) {
+        if !self.busy && (calls_open > 0 || self.is_moving()) {
             self.set_pace(true);
         }
         self.timer.as_mut().poll(cx).map(|()| Event::Tick)
@@ -203,6 +203,7 @@ where
         }
         if self.moving.as_mut().is_some_and(|moving| moving.poll_given_up(cx)) {
             self.moving = None;
+            self.expected.nothing();
         }
         if self.left.as_mut().is_some_and(|left| left.poll_over(cx)) {
             self.left = None;
@@ -218,6 +219,10 @@ where
             self.ping_due = Some(self.liveness.moved());
             self.shared.task.wake();
         }
+    }
+
+    fn is_moving(&self) -> bool {
+        self.moving.is_some() || self.came.is_some()
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -301,7 +306,7 @@ where
         if let Some(moving) = self.moving.as_mut().filter(|moving| moving.mark_due()) {
             let nonce = moving.nonce;
             moving.mark_handed();
-            return self.number(&Message::Move { nonce }).map(Some);
+            return self.number(&Message::Move(Move { nonce, found: None })).map(Some);
         }
         if let Some(nonce) = self.pong_due.take() {
             return self.number(&Message::Pong { nonce }).map(Some);
@@ -338,7 +343,7 @@ where
             }
         }
         // Half of the connection is on a stream that may be going away.
-        let busy = self.moving.is_some() || self.shared.state().calls_open() > 0;
+        let busy = self.is_moving() || self.shared.state().calls_open() > 0;
         self.set_pace(busy);
         Ok(())
     }
@@ -396,7 +401,9 @@ where
                     self.on_pong(nonce);
                     return Ok(());
                 }
-                Ok(Message::Move { nonce }) => return self.on_move(nonce).map_err(broken),
+                Ok(Message::Move(Move { nonce, .. })) => {
+                    return self.on_move(nonce).map_err(broken);
+                }
                 Ok(Message::Close { code }) => return Err(CloseReason::Remote { code }),
                 Ok(other) => M::from_peer(other),
                 Err(other) => other,

@@ -139,6 +139,11 @@ impl<S> Mover<S> {
 }
 
 impl Expected {
+    /// The stream that was ready is given back.
+    pub(crate) fn nothing(&self) {
+        self.0.store(0, Ordering::Release);
+    }
+
     pub(crate) fn is(&self, nonce: u64) -> bool {
         nonce != 0 && self.0.load(Ordering::Acquire) == nonce
     }

@@ -6,6 +6,7 @@
 
 mod help;
 mod joining;
+mod linked;
 mod pairing;
 mod shown;
 #[cfg(test)]
@@ -36,6 +37,7 @@ use tokio::sync::oneshot;
 
 pub(crate) use help::Offered;
 pub(crate) use joining::refusal;
+pub(crate) use linked::{LinkMoved, LinkUp};
 pub(crate) use pairing::{Window, resolve};
 use shown::{bad, level};
 pub(crate) use shown::{name_of, paired, trust};
@@ -73,6 +75,8 @@ pub(crate) enum DeviceEvent {
     Sighted(Sighting),
     /// A link stands.
     LinkUp(LinkUp),
+    /// It goes another way.
+    LinkMoved(LinkMoved),
     /// It has ended.
     LinkDown(PeerId),
     /// A linked device says something that is no call.
@@ -91,20 +95,6 @@ pub(crate) enum DeviceEvent {
     Window(u64, PairingEvent),
     /// The other side of a pairing is proven; it is stored before anybody is told.
     Store(PairedPeer, oneshot::Sender<bool>),
-}
-
-/// What a link that stands says of the other device.
-#[derive(Debug)]
-pub(crate) struct LinkUp {
-    pub(crate) peer: PeerId,
-    /// Where it takes links.
-    pub(crate) listens_at: Option<SocketAddr>,
-    /// What it calls itself: untrusted text.
-    pub(crate) name: String,
-    /// Its program's version: untrusted text.
-    pub(crate) app_version: String,
-    /// How this device is woken from there.
-    pub(crate) wake_from: Vec<WakeAddress>,
 }
 
 /// What the machine sees of the node.
@@ -246,6 +236,7 @@ impl Devices {
             DeviceEvent::Asked(command) => self.asked(command, around),
             DeviceEvent::Sighted(sighting) => self.on_sighting(sighting, around),
             DeviceEvent::LinkUp(up) => self.on_link_up(up, around),
+            DeviceEvent::LinkMoved(moved) => self.on_link_moved(moved, around),
             DeviceEvent::LinkDown(peer) => self.on_link_down(peer),
             DeviceEvent::Said(peer, message) => self.on_message(peer, message, around),
             DeviceEvent::NotCalled(peer, why) => self.not_called(peer, &why),
@@ -366,44 +357,6 @@ impl Devices {
                 self.seen.remove(&tag);
             }
         }
-    }
-
-    fn on_link_up(&mut self, up: LinkUp, around: &Surroundings<'_>) {
-        let LinkUp { peer, listens_at, name, app_version, wake_from } = up;
-        if self.peers.get(peer).is_none() {
-            // Unpaired while the link came up: it ends by itself, and is no device of the list.
-            return;
-        }
-        self.linked.insert(peer, app_version);
-        self.wake_from.insert(peer, wake_from);
-        let noted = self.peers.note_reached(peer, listens_at, around.unix);
-        self.note(PEERS, noted.err().map(|error| not_saved(&error)));
-        self.take_name(peer, &name);
-        self.woke(peer, around);
-        self.push(DeviceEffect::Reached(peer));
-        // It may not have known this device when it was dialled between the two moments in which
-        // either side of a pairing is stored.
-        self.clear_troubles(peer);
-        self.push(DeviceEffect::Requester(Event::LinkChanged(peer)));
-        self.push(DeviceEffect::Library(LibraryEvent::LinkChanged(peer)));
-    }
-
-    fn on_link_down(&mut self, peer: PeerId) {
-        self.linked.remove(&peer);
-        self.heard.remove(&peer);
-        self.terms.remove(&peer);
-        self.wake_from.remove(&peer);
-        self.new_names.remove(&peer);
-        // A copy that is still there tries again, and is told again.
-        self.note_of(TWIN, peer, None);
-        self.push(DeviceEffect::Requester(Event::LinkChanged(peer)));
-        self.push(DeviceEffect::Library(LibraryEvent::LinkChanged(peer)));
-        self.push(DeviceEffect::Host(HostEvent::LinkDown(peer)));
-        if self.peers.get(peer).is_none() {
-            self.push(DeviceEffect::DropOutbox(peer));
-        }
-        self.push(DeviceEffect::Requester(Event::OffersChanged));
-        self.push(DeviceEffect::PublishBook);
     }
 
     /// A device does not know this one any more. Logged and told once, until it takes it again.

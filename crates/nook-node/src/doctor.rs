@@ -27,7 +27,10 @@ impl State {
             self.examine_discovery(),
             self.examine_port(),
         ];
-        findings.extend(self.devices.peers().list().iter().map(|peer| self.examine_peer(peer)));
+        for peer in self.devices.peers().list() {
+            findings.push(self.examine_peer(peer));
+            findings.extend(self.examine_way(peer));
+        }
         findings.push(self.examine_models());
         findings.extend(self.examine_disk());
         findings.push(computes());
@@ -112,6 +115,13 @@ impl State {
         let sentence = format!("{device}: round trip {rtt}; it {borrow} and {lend}");
         let condition = Condition::DeviceConnected { device, round_trip_ms, may_compute, may_use };
         finding(Verdict::Well, subject, sentence, condition)
+    }
+
+    /// A device that is linked over Wi-Fi beside a cable.
+    fn examine_way(&self, peer: &nook_store::Peer) -> Option<Finding> {
+        let link = self.links.link(peer.id)?;
+        let (sentence, condition) = self.cable_unused(peer, &link)?;
+        Some(finding(Verdict::Note, "device", sentence, condition))
     }
 
     /// Chats are written to the same disk as models.

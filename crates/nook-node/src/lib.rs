@@ -39,6 +39,7 @@ mod status_line;
 mod test_panics;
 mod vitals;
 mod waking;
+mod ways;
 
 pub use log::log_filter;
 pub use nook_machine::seconds_to_clock;

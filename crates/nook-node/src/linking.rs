@@ -22,7 +22,7 @@ use nook_wire::SharingNow;
 use tokio::sync::oneshot;
 
 use crate::devices::{
-    DeviceEffect, DeviceEvent, Join, LinkUp, Surroundings, Window, refusal, resolve,
+    DeviceEffect, DeviceEvent, Join, LinkMoved, LinkUp, Surroundings, Window, refusal, resolve,
 };
 use crate::state::State;
 
@@ -87,19 +87,32 @@ impl State {
         match event {
             LinkEvent::Up(link) => {
                 let peer = link.peer();
-                tracing::info!(?peer, remote = %link.remote(), "connected");
                 let hello = link.hello();
                 let (name, app_version) = (hello.device_name.clone(), hello.app_version.clone());
                 let listens_at = link.listens_at();
-                let wake_from = OwnInterfaces::read().towards(link.remote());
+                let interfaces = OwnInterfaces::read();
+                let wake_from = interfaces.towards(link.remote());
+                self.way_taken(&link, None, &interfaces);
                 let up = LinkUp { peer, listens_at, name, app_version, wake_from };
                 self.tell_devices(DeviceEvent::LinkUp(up));
                 let owed = self.outbox.linked(peer, link.mux().clone(), &self.tasks);
                 owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
                 self.tell_host(HostEvent::LinkUp(peer));
             }
+            LinkEvent::Moved { link, found } => {
+                let interfaces = OwnInterfaces::read();
+                let (peer, listens_at) = (link.peer(), link.listens_at());
+                let wake_from = interfaces.towards(link.remote());
+                self.way_taken(&link, found, &interfaces);
+                self.tell_devices(DeviceEvent::LinkMoved(LinkMoved {
+                    peer,
+                    listens_at,
+                    wake_from,
+                }));
+            }
             LinkEvent::Down { peer, reason, .. } => {
                 tracing::info!(?peer, %reason, "disconnected");
+                self.ways.remove(&peer);
                 self.outbox.gone(peer);
                 self.tell_devices(DeviceEvent::LinkDown(peer));
             }

@@ -287,6 +287,7 @@ fn assemble(
         pairing_window: OpenWindow::default(),
         book,
         outbox: Outbox::default(),
+        ways: BTreeMap::new(),
         host: Host::new(read.lent, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),

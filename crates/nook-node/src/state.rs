@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use nook_base::PeerId;
 use nook_base::tasks::Tasks;
 use nook_find::Finder;
 use nook_link::Links;
@@ -18,6 +19,7 @@ use crate::meters::Meters;
 use crate::outbox::Outbox;
 use crate::quiet::Quiet;
 use crate::waking::Looks;
+use crate::ways::WayNow;
 use nook_api::views::{HouseholdView, KeyPlace, PortView, TroubleView};
 use nook_host::{Host, Runner as HostRunner};
 use nook_library::{ModelLibrary, Runner as LibraryRunner};
@@ -55,6 +57,8 @@ pub(crate) struct State {
     pub(crate) book: watch::Sender<Arc<AdvertBook>>,
     /// What is said to the devices that are linked.
     pub(crate) outbox: Outbox,
+    /// Which way each link goes.
+    pub(crate) ways: BTreeMap<PeerId, WayNow>,
     /// What this device computes for others.
     pub(crate) host: Host,
     pub(crate) host_runner: HostRunner,

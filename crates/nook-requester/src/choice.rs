@@ -5,11 +5,13 @@
 //! decides, and [`Choice`] carries the route to the route and the reasons to the owner. With
 //! pooling `always` the route is the reference cover instead, and the plan is kept for comparison.
 
+mod cable;
 mod offload;
 pub(crate) mod outlook;
 mod paces;
 mod room;
 
+pub(crate) use cable::CableGain;
 pub(crate) use offload::OffloadChoice;
 pub(crate) use room::{Lack, device_gone};
 
@@ -30,7 +32,7 @@ use nook_wire::ShardAdvert;
 
 use crate::reply::Me;
 use nook_api::Reach;
-use nook_api::views::{DecisionView, LeftOutView, PooledView, PredictionView};
+use nook_api::views::{ByCableView, DecisionView, LeftOutView, PooledView, PredictionView};
 use nook_resources::adverts::AdvertBook;
 use nook_resources::estimates::{Facts, Known};
 use nook_resources::memory::memory_free_beside;
@@ -102,6 +104,8 @@ pub(crate) struct Choice {
     /// What this device lacks for the route, where nobody helps and it has not the memory: it is
     /// not to be tried.
     pub(crate) lack: Option<Lack>,
+    /// What another device on a cable would gain, where that is much.
+    pub(crate) by_cable: Option<CableGain>,
 }
 
 impl Question {
@@ -117,7 +121,14 @@ impl Question {
                 let because = self.because_whole(&whole, &planned, book);
                 // Where the reply goes on should that device be lost.
                 let apart = self.choose_route(told, &book.without(whole.peer), now);
-                Choice { whole: Some(whole), because, planned: Some(planned), lack: None, ..apart }
+                Choice {
+                    whole: Some(whole),
+                    because,
+                    planned: Some(planned),
+                    lack: None,
+                    by_cable: None,
+                    ..apart
+                }
             }
             None => {
                 let mut choice = self.choose_route(told, book, now);
@@ -147,6 +158,7 @@ impl Question {
                 because,
                 planned,
                 lack,
+                by_cable: None,
             }
         };
         if self.reach == Reach::ThisDevice {
@@ -169,8 +181,11 @@ impl Question {
             let (route, mut because) = (route.clone(), sentence(decision.because).to_owned());
             let dtype = self.written(rows, book, &mut because);
             let planned = Some(planned);
-            let (whole, lack) = (None, None);
-            return Choice { whole, route, dtype, is_planned: true, because, planned, lack };
+            let (whole, lack, is_planned, by_cable) = (None, None, true, None);
+            let mut choice =
+                Choice { whole, route, dtype, is_planned, because, planned, lack, by_cable };
+            choice.by_cable = self.by_cable(told, book, now, &choice);
+            return choice;
         }
         match self.cover(book, now) {
             Ok(route) => {
@@ -187,8 +202,9 @@ impl Question {
                     narrow.map_or(Rows::Wide, |narrow| rows_on(&route, situation, narrow))
                 });
                 let dtype = self.written(rows, book, &mut because);
-                let (planned, lack) = (Some(planned), None);
-                Choice { whole: None, route, dtype, is_planned: false, because, planned, lack }
+                let (whole, lack, planned, by_cable) = (None, None, Some(planned), None);
+                let is_planned = false;
+                Choice { whole, route, dtype, is_planned, because, planned, lack, by_cable }
             }
             Err(why) => alone(&why, Some(planned)),
         }
@@ -514,6 +530,12 @@ impl Choice {
                     reason: Some(crate::views_of::why_left_out(*why)),
                 })
                 .collect(),
+            by_cable: self.by_cable.map(|gain| ByCableView {
+                device_id: gain.peer.to_string(),
+                device: name(gain.peer),
+                tokens_per_second_now: gain.now,
+                tokens_per_second_then: gain.then,
+            }),
             went: None,
         }
     }

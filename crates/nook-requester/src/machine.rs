@@ -24,9 +24,10 @@ use nook_api::views::{DecisionView, PastReplyView};
 use nook_api::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply};
 use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::HopVisit;
+use nook_plan::Link;
 use nook_resources::adverts::AdvertBook;
 use nook_resources::catalogue::Entry;
-use nook_resources::estimates::Estimates;
+use nook_resources::estimates::{Ends, Estimates};
 use nook_resources::open_models::{Listed, OpenModelCache};
 use nook_resources::prefix_cache::Unwanted;
 use nook_store::{Measured, Settings};
@@ -92,6 +93,8 @@ pub enum Event {
     OffersChanged,
     /// The link to a device is new or gone: what it said on the one before is void.
     LinkChanged(PeerId),
+    /// The link to a device stands between these two addresses, where this was measured.
+    WayTaken(PeerId, Ends, Option<Link>),
     /// A device is not paired any more.
     Unpaired(PeerId),
     /// Who may compute for this device, or see its words, has changed.
@@ -333,6 +336,12 @@ impl Requester {
                 self.estimates.forget_held(peer);
                 self.wishes.forget(peer);
                 self.wishes.household_changed();
+                Vec::new()
+            }
+            Event::WayTaken(peer, ends, found) => {
+                if self.estimates.way_taken(peer, ends, found.as_ref(), around.now) {
+                    self.keeping.note();
+                }
                 Vec::new()
             }
             Event::Unpaired(peer) => {

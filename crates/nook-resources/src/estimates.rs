@@ -6,6 +6,7 @@
 //! (`keeping`); what is in memory is not.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use nook_base::{LayerRange, ModelDigest, PeerId};
@@ -35,9 +36,21 @@ const LOAD_RATE_MAX: BytesPerSecond = BytesPerSecond(16_000_000_000);
 #[derive(Debug, Default)]
 pub struct Estimates {
     speeds: BTreeMap<(Place, ModelDigest), Estimate>,
-    links: BTreeMap<PeerId, (LinkEstimate, Instant)>,
+    links: BTreeMap<PeerId, WayEstimate>,
     /// Devices of which the first has handed its results to the second, and when last.
     hands: BTreeMap<(PeerId, PeerId), Instant>,
+}
+
+/// Two addresses between which a link stands: this device's, and the other one's.
+pub type Ends = [IpAddr; 2];
+
+/// The way to one device.
+#[derive(Debug)]
+struct WayEstimate {
+    estimate: LinkEstimate,
+    /// Where it was measured; unknown for what an earlier version has kept.
+    ends: Option<Ends>,
+    heard: Instant,
 }
 
 #[derive(Debug)]
@@ -164,11 +177,7 @@ impl Estimates {
         let speeds = self.speeds.iter().filter(|((_, known), _)| *known == model);
         Facts {
             speeds: speeds.map(|((place, _), estimate)| (*place, estimate.known(now))).collect(),
-            links: self
-                .links
-                .iter()
-                .map(|(peer, (estimate, _))| (*peer, estimate.link()))
-                .collect(),
+            links: self.links.iter().map(|(peer, way)| (*peer, way.estimate.link())).collect(),
             hands: self.hands.keys().copied().collect(),
         }
     }
@@ -191,9 +200,11 @@ impl Estimates {
         self.speeds.iter().map(|(key, estimate)| (*key, estimate.speed.speed(), estimate.heard))
     }
 
-    /// Every way, with when it was heard of last.
-    pub fn heard_links(&self) -> impl Iterator<Item = (PeerId, Link, Instant)> {
-        self.links.iter().map(|(peer, (estimate, heard))| (*peer, estimate.link(), *heard))
+    /// Every way that was measured, with when it was heard of last.
+    pub fn heard_links(&self) -> impl Iterator<Item = (PeerId, Link, Option<Ends>, Instant)> {
+        let ways = self.links.iter();
+        let all = ways.map(|(peer, way)| (*peer, way.estimate.link(), way.ends, way.heard));
+        all.filter(|(_, link, ..)| *link != Link::default())
     }
 
     /// Goes on from a speed of an earlier run.
@@ -207,15 +218,49 @@ impl Estimates {
         estimate.speed = SpeedEstimate::known(speed);
     }
 
-    /// Goes on from the way of an earlier run.
-    pub fn restore_link(&mut self, peer: PeerId, link: &Link, heard: Instant) {
-        make_room(&mut self.links, &peer, |(_, heard)| *heard);
-        self.links.insert(peer, (LinkEstimate::known(link), heard));
+    /// Goes on from the way of an earlier run, unless the link goes another one by now.
+    pub fn restore_link(
+        &mut self,
+        peer: PeerId,
+        (link, ends): (&Link, Option<Ends>),
+        heard: Instant,
+    ) {
+        let now_between = self.links.get(&peer).and_then(|way| way.ends);
+        if ends.is_some() && now_between.is_some() && ends != now_between {
+            return;
+        }
+        make_room(&mut self.links, &peer, |way| way.heard);
+        let ends = ends.or(now_between);
+        let way = WayEstimate { estimate: LinkEstimate::known(link), ends, heard };
+        self.links.insert(peer, way);
+    }
+
+    /// The link to `peer` stands between these two addresses. What was measured between others says
+    /// nothing of it, and what was `found` there before the link went that way does.
+    /// Returns whether anything is known otherwise by this.
+    pub fn way_taken(
+        &mut self,
+        peer: PeerId,
+        ends: Ends,
+        found: Option<&Link>,
+        now: Instant,
+    ) -> bool {
+        make_room(&mut self.links, &peer, |way| way.heard);
+        let way = self.links.entry(peer).or_insert_with(|| WayEstimate::unknown(now));
+        let is_other = way.ends.is_some_and(|before| before != ends);
+        if is_other {
+            *way = WayEstimate::unknown(now);
+        }
+        way.ends = Some(ends);
+        if let Some(found) = found {
+            (way.estimate, way.heard) = (LinkEstimate::known(found), now);
+        }
+        is_other || found.is_some()
     }
 
     /// The way to `peer`.
     pub fn link(&self, peer: PeerId) -> Link {
-        self.links.get(&peer).map(|(estimate, _)| estimate.link()).unwrap_or_default()
+        self.links.get(&peer).map(|way| way.estimate.link()).unwrap_or_default()
     }
 
     /// Forgets a device that is not paired any more.
@@ -230,10 +275,10 @@ impl Estimates {
             // Its rows came from one device and went to another: no way there and back.
             return;
         }
-        make_room(&mut self.links, &peer, |(_, heard)| *heard);
-        let (link, heard) =
-            self.links.entry(peer).or_insert_with(|| (LinkEstimate::default(), now));
-        *heard = now;
+        make_room(&mut self.links, &peer, |way| way.heard);
+        let way = self.links.entry(peer).or_insert_with(|| WayEstimate::unknown(now));
+        way.heard = now;
+        let link = &mut way.estimate;
         match visit.rows {
             1 => link.observe_round_trip(visit.wire),
             rows if !visit.overlapped => {
@@ -256,6 +301,12 @@ impl Estimates {
         });
         estimate.heard = now;
         estimate
+    }
+}
+
+impl WayEstimate {
+    fn unknown(now: Instant) -> Self {
+        Self { estimate: LinkEstimate::default(), ends: None, heard: now }
     }
 }
 

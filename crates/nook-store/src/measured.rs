@@ -5,6 +5,7 @@
 //! last measurement, and what is older than its life is not handed out again. Nothing here is worth
 //! a refusal to start: a file that cannot be read is reported, and the next save replaces it.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use nook_base::{ModelDigest, PeerId};
@@ -80,6 +81,9 @@ pub struct MeasuredWay {
     pub round_trip: Option<[u64; 2]>,
     /// Large transfers, in bytes per second.
     pub bandwidth: Option<u64>,
+    /// Between which addresses: this device's and the other one's.
+    #[serde(default)]
+    pub ends: Option<[IpAddr; 2]>,
     /// When it was measured last.
     pub at: u64,
 }

@@ -26,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Where a test is found that visits the bridge.
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 
+/// What addresses on the second cable begin with.
+pub const SECOND: &str = "10.78.0.";
+
 /// A bridge with rooms. Dropping it removes everything; the nodes in the rooms must end before.
 #[derive(Debug)]
 pub struct Bridge {
@@ -149,6 +152,44 @@ impl Bridge {
         self.hub.run(&format!(
             "/sbin/tc qdisc change dev cable{room} root tbf rate 10gbit burst 16mb limit 16mb"
         ))?;
+        Ok(())
+    }
+
+    /// The cable of a room is a narrow one from now on, as a weak Wi-Fi is: so many kilobits a
+    /// second in each direction, and no more than two packets ahead of that. So a small message
+    /// takes its time too. Nothing is lost.
+    pub fn narrow(&self, room: usize, kbit: u32) -> anyhow::Result<()> {
+        let shape = format!("root tbf rate {kbit}kbit burst 3200b limit 512kb");
+        self.hub.run(&format!("/sbin/tc qdisc replace dev cable{room} {shape}"))?;
+        self.rooms[room].run(&format!("/sbin/tc qdisc replace dev eth0 {shape}"))?;
+        Ok(())
+    }
+
+    /// A second cable between all rooms, which is not plugged in yet.
+    pub fn lay_second(&self) -> anyhow::Result<()> {
+        self.hub.run("ip link add second type bridge mcast_snooping 0")?;
+        self.hub.run("ip link set second up")?;
+        for (number, room) in self.rooms.iter().enumerate() {
+            let pid = room.child.id();
+            let cable = format!("second{number}");
+            self.hub.run(&format!("ip link add {cable} type veth peer name eth1 netns {pid}"))?;
+            self.hub.run(&format!("ip link set {cable} master second"))?;
+        }
+        Ok(())
+    }
+
+    /// Plugs the second cable of a room in, which gets an address there.
+    pub fn plug_second(&self, room: usize) -> anyhow::Result<()> {
+        let address = format!("{SECOND}{}", room + 1);
+        self.hub.run(&format!("ip link set second{room} up"))?;
+        self.rooms[room].run(&format!("ip address replace {address}/24 dev eth1"))?;
+        self.rooms[room].run("ip link set eth1 up")?;
+        Ok(())
+    }
+
+    /// Takes it out at the other end: the room sees that there is nothing, and keeps its address.
+    pub fn unplug_second(&self, room: usize) -> anyhow::Result<()> {
+        self.hub.run(&format!("ip link set second{room} down"))?;
         Ok(())
     }
 

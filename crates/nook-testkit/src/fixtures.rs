@@ -75,7 +75,7 @@ pub fn skip(test: &str, because: &str) {
 }
 
 /// Says it where somebody sees it although the test passes.
-pub(crate) fn say(line: &str) {
+pub fn say(line: &str) {
     let line = format!("{line}\n");
     // Past the test harness, which keeps what a passing test prints to itself.
     let _ = std::io::stderr().write_all(line.as_bytes());

@@ -35,10 +35,10 @@ mod secrets;
 mod system_bus;
 
 pub use asking::{Leg, Replying, Told, Wish};
-pub use bridge::Bridge;
+pub use bridge::{Bridge, SECOND};
 pub use device::{Asked, Device};
 pub use file_server::{Fault, FileServer, Request as FileRequest, Served};
-pub use fixtures::{fixture, large_fixture, skip};
+pub use fixtures::{fixture, large_fixture, say, skip};
 pub use footprint::Footprint;
 pub use household::Household;
 pub use known::{Case, chat_cases, story_cases};

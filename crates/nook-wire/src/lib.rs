@@ -64,5 +64,5 @@ pub use placing::{PlaceState, Placed, PlacementRequest};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use session::{Open, ResultHead, ResumePoint, StepHead};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
-pub use trial::{TRIAL_BACK_MAX, TRIAL_PADDING_MAX, Trial};
+pub use trial::{Move, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, Trial, WayFigures};
 pub use version::{NoVersions, Outdated, PROTOCOL_VERSION, ProtocolRange, VersionMismatch};

@@ -24,7 +24,7 @@ use crate::kv_migration::{KeptHistory, KvPieceHead};
 use crate::offload::{OffloadFinish, OffloadKept, OffloadOffers, OffloadRequest, OffloadTokens};
 use crate::placing::{Placed, PlacementRequest};
 use crate::session::{Open, ResultHead, StepHead};
-use crate::trial::Trial;
+use crate::trial::{Move, Trial};
 
 /// Longest sentence for people, in bytes; cut by the sender, refused by the receiver.
 pub const SENTENCE_BYTES_MAX: usize = 512;
@@ -130,10 +130,7 @@ pub enum Message {
     Trial(Trial),
     /// On a connection that is tried: the link may go on here. On the link: what the sender says
     /// next comes there.
-    Move {
-        /// Which connection is meant: the same on both.
-        nonce: u64,
-    },
+    Move(Move),
     /// Hand the results of this call to the ticket's host; see [`crate::forward`].
     Forward(Box<Ticket>),
     /// First on a call between hosts: the steps of that requester's call come here.
@@ -223,7 +220,7 @@ impl WireMessage for Message {
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
             Self::Trial(_) => Kind::Trial,
-            Self::Move { .. } => Kind::Move,
+            Self::Move(_) => Kind::Move,
             Self::Forward(_) => Kind::Forward,
             Self::Relay(_) => Kind::Relay,
             Self::Onward { .. } => Kind::Onward,
@@ -266,9 +263,8 @@ impl WireMessage for Message {
             Self::Close { code } => write_body(code, head),
             Self::Error(error) => write_body(error, head),
             Self::Draining { sentence } => write_body(&Sentence(sentence.clone()), head),
-            Self::Ping { nonce } | Self::Pong { nonce } | Self::Move { nonce } => {
-                write_body(nonce, head);
-            }
+            Self::Ping { nonce } | Self::Pong { nonce } => write_body(nonce, head),
+            Self::Move(it) => write_body(it, head),
             Self::Trial(trial) => return trial.encode(head),
             Self::Forward(ticket) | Self::Relay(ticket) => write_body(ticket, head),
             Self::Onward { code } => write_body(code, head),
@@ -312,7 +308,7 @@ impl WireMessage for Message {
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },
             Kind::Trial => Self::Trial(Trial::decode(read)?),
-            Kind::Move => Self::Move { nonce: read_body(kind, read)? },
+            Kind::Move => Self::Move(read_body(kind, read)?),
             Kind::Forward => Self::Forward(read_body(kind, read)?),
             Kind::Relay => Self::Relay(read_body(kind, read)?),
             Kind::Onward => Self::Onward { code: read_body(kind, read)? },

@@ -37,6 +37,25 @@ pub struct Trial {
     pub back: u32,
 }
 
+/// The link goes on over another connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// Which connection is meant: the same number on both.
+    pub nonce: u64,
+    /// What the side that tried it has measured there, for the other one; only on the connection
+    /// that was tried, and no more than a hint.
+    pub found: Option<WayFigures>,
+}
+
+/// How fast a way between two devices is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayFigures {
+    /// Round trip of a row of activations, in microseconds.
+    pub round_trip_us: u32,
+    /// What a transfer reaches in one direction.
+    pub bytes_per_second: u64,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Head {
     padding: u32,

@@ -57,3 +57,4 @@ mod standing;
 mod timeline;
 #[cfg(target_os = "linux")]
 mod waking;
+mod ways;

@@ -1,7 +1,9 @@
 /** What a device's card says, in words. Pure. */
+import type { ByCableView } from '../generated/ByCableView';
 import type { DeviceView } from '../generated/DeviceView';
 import type { Trust } from '../generated/Trust';
-import { ago, bytes, milliseconds } from '../kit/words';
+import type { WayView } from '../generated/WayView';
+import { ago, bytes, milliseconds, speed } from '../kit/words';
 import { t } from '../strings';
 
 /** The levels a person can choose for a paired device, least first. */
@@ -28,8 +30,13 @@ export function facts(device: DeviceView, now: number): Fact[] {
     const room = roomOf(device);
     if (room !== '' && device.lends.length > 0) found.push({ name: t.devices.room, value: room });
   }
+  if (device.way !== null) {
+    const { by_cable: gain } = device.way;
+    found.push({ name: t.house.ways.name, value: wayOf(device.way) });
+    if (gain !== null) found.push({ name: t.house.ways.onCable, value: gained(gain) });
+  }
   const address = device.addresses[0];
-  if (address !== undefined) found.push({ name: t.devices.addresses, value: address });
+  if (device.way === null && address !== undefined) found.push({ name: t.devices.addresses, value: address });
   if (!device.connected) found.push({ name: t.devices.lastSeen, value: lastSeen(device, now) });
   return found;
 }
@@ -58,6 +65,17 @@ function roomOf(device: DeviceView): string {
   }
   if (device.memory_free_bytes !== null) parts.push(t.devices.memory(bytes(device.memory_free_bytes)));
   return parts.join(', ');
+}
+
+/** `cable to 192.168.1.20:4588, 110 MB/s`. */
+function wayOf(way: WayView): string {
+  const over = t.house.ways.over[way.interface](way.address);
+  return way.bytes_per_second === null ? over : t.house.ways.rate(over, bytes(way.bytes_per_second));
+}
+
+/** `9.1 → 24.3 words per second`. */
+function gained(gain: ByCableView): string {
+  return t.house.ways.gained(speed(gain.tokens_per_second_now), speed(gain.tokens_per_second_then));
 }
 
 function lastSeen(device: DeviceView, now: number): string {

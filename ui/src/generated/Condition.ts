@@ -53,7 +53,15 @@ may_compute: boolean,
 /**
  * Whether it may use what is shared here.
  */
-may_use: boolean, } | { "kind": "models", 
+may_use: boolean, } | { "kind": "cable_unused", 
+/**
+ * Its name.
+ */
+device: string, 
+/**
+ * Where the cable leads.
+ */
+address: string, } | { "kind": "models", 
 /**
  * How many; 0 is a problem.
  */

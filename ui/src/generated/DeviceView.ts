@@ -3,6 +3,7 @@ import type { LendView } from "./LendView";
 import type { TheirTerms } from "./TheirTerms";
 import type { Trust } from "./Trust";
 import type { UnusedReason } from "./UnusedReason";
+import type { WayView } from "./WayView";
 import type { WhyLeftOut } from "./WhyLeftOut";
 
 /**
@@ -45,6 +46,10 @@ addresses: Array<string>,
  * Round trip of the link in milliseconds, windowed minimum.
  */
 rtt_ms: number | null, 
+/**
+ * Which way the link goes; absent while there is none.
+ */
+way: WayView | null, 
 /**
  * What it offers to compute.
  */

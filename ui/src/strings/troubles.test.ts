@@ -74,6 +74,7 @@ const CONDITIONS: OneOfEach<Condition> = {
   port_closed: { kind: 'port_closed' },
   device_away: { kind: 'device_away', device: 'Attic' },
   device_connected: { kind: 'device_connected', device: 'Attic', round_trip_ms: 48, may_compute: true, may_use: false },
+  cable_unused: { kind: 'cable_unused', device: 'Attic', address: '192.168.1.20:4588' },
   models: { kind: 'models', count: 5 },
   disk_room: { kind: 'disk_room', free_bytes: 84.3e9 },
   computes: { kind: 'computes', card: 'cuda:1' },

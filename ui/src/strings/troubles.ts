@@ -97,6 +97,7 @@ function conditionWords(condition: Condition): string {
       const roundTrip = ms === null ? t.house.notMeasured : t.devices.rtt(milliseconds(ms));
       return says.device_connected(device, roundTrip, mayCompute, mayUse);
     }
+    case 'cable_unused': return says.cable_unused(condition.device, condition.address);
     case 'models': return says.models(condition.count);
     case 'disk_room': return says.disk_room(bytes(condition.free_bytes));
     case 'computes': return says.computes(condition.card);

@@ -56,6 +56,13 @@ enum Condition {
         /// Whether it may use what is shared here.
         may_use: bool,
     },
+    /// It is connected over Wi-Fi, and a cable leads to it.
+    CableUnused {
+        /// Its name.
+        device: String,
+        /// Where the cable leads.
+        address: String,
+    },
     /// Models are here.
     Models {
         /// How many; 0 is a problem.

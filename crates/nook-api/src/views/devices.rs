@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Trust;
+use super::{ByCableView, Trust};
 
 view! {
 /// Another device.
@@ -25,6 +25,9 @@ struct DeviceView {
     pub addresses: Vec<String>,
     /// Round trip of the link in milliseconds, windowed minimum.
     pub rtt_ms: Option<f64>,
+    /// Which way the link goes; absent while there is none.
+    #[serde(default)]
+    pub way: Option<WayView>,
     /// What it offers to compute.
     pub lends: Vec<LendView>,
     /// Streams it still has free.
@@ -69,6 +72,36 @@ struct DeviceView {
     /// How many seconds it took to be there when it was woken last.
     #[serde(default)]
     pub woke_seconds: Option<u32>,
+}
+}
+
+view! {
+/// Which way a link goes.
+struct WayView {
+    /// What carries it on this side.
+    pub interface: InterfaceKind,
+    /// Where it leads.
+    pub address: String,
+    /// What large transfers reach in one direction; absent while it was not measured.
+    pub bytes_per_second: Option<u64>,
+    /// What a cable would have gained for the last reply, where that is much.
+    #[serde(default)]
+    pub by_cable: Option<ByCableView>,
+}
+}
+
+view! {
+/// What carries a network interface.
+#[derive(Copy, Eq)]
+enum InterfaceKind {
+    /// A network cable.
+    Cable,
+    /// Wi-Fi.
+    Wifi,
+    /// Something else: a VPN, a modem, a bridge to virtual machines.
+    Other,
+    /// The system does not say.
+    Unknown,
 }
 }
 

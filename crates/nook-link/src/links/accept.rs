@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::greet::{CONNECT_DEADLINE, GreetError, Greeter};
 use super::input::Input;
 use super::session::{Greeted, Upgraded};
+use super::trial;
 use crate::accepting::Accepting;
 use crate::admission::{Admission, Caller};
 use crate::{socket, tls, websocket};
@@ -67,7 +68,11 @@ impl Door {
             self.greeter.tasks.spawn_until_cancelled("link door", async move {
                 let upgrade = upgrade(&greeter, stream, from, acceptor);
                 match timeout(CONNECT_DEADLINE, upgrade).await {
-                    Ok(Some(upgraded)) => greet(&greeter, upgraded).await,
+                    Ok(Some(upgraded)) => {
+                        if let Some(upgraded) = trial::serve(&greeter, upgraded).await {
+                            greet(&greeter, upgraded).await;
+                        }
+                    }
                     Ok(None) => {}
                     Err(_) => tracing::debug!(%from, "too slow at the door"),
                 }
@@ -83,6 +88,7 @@ async fn upgrade(
     remote: SocketAddr,
     acceptor: tokio_rustls::TlsAcceptor,
 ) -> Option<Upgraded> {
+    let local = stream.local_addr().ok()?;
     socket::tune(&stream);
     let (stream, meter) = metered(stream);
     let session = match acceptor.accept(stream).into_fallible().await {
@@ -102,7 +108,7 @@ async fn upgrade(
     };
     let socket = websocket::accept(session.into()).await;
     let socket = socket.inspect_err(|error| tracing::debug!(%remote, %error, "no upgrade")).ok()?;
-    Some(Upgraded { peer, remote, socket, meter })
+    Some(Upgraded { peer, local, remote, socket, meter })
 }
 
 /// Reads on for a moment after a refusal: closing a socket with unread bytes in it would destroy
@@ -117,7 +123,7 @@ async fn linger(mut stream: Metered<TcpStream>) {
     let _ = timeout(LINGER, drained).await;
 }
 
-/// Waits for HELLO; the actor decides whether it is answered.
+/// Takes HELLO; the actor decides whether it is answered.
 async fn greet(greeter: &Greeter, upgraded: Upgraded) {
     let mut session = greeter.start(upgraded, Side::Acceptor);
     match greeter.hello_of(&mut session).await {

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, PeerId, clock};
-use nook_mux::Mux;
+use nook_mux::{Mover, Mux};
 use nook_wire::{Message, VersionMismatch};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
@@ -19,12 +19,16 @@ use super::accept::KnownHosts;
 use super::address::AddressBook;
 use super::dial::{Attempt, DIALS_MAX};
 use super::greet::Greeter;
-use super::input::{AddressFailure, DialFailure, Dialled, Input};
+use super::input::{AddressFailure, DialFailure, Dialled, Input, Passage};
 use super::pump::Pump;
-use super::session::Greeted;
+use super::session::{Greeted, LinkStream};
 use super::standing::{DialOrder, OnArrival, PROBE_DEADLINE, Standing};
+use super::trial::TRIALS_MAX;
+use super::ways::{Way, Ways};
 use super::{KnownPeer, LinkEvent, LoopbackPolicy, Shared};
-use crate::websocket::Probe;
+use crate::websocket::{FrameSocket, Probe};
+
+mod moves;
 
 /// Owns all standings.
 #[derive(Debug)]
@@ -38,6 +42,7 @@ pub(super) struct Actor {
     /// device. Should the device be paired again, the pump of its new link waits for it.
     leaving: HashMap<PeerId, JoinHandle<()>>,
     turns: Arc<Semaphore>,
+    trial_turns: Arc<Semaphore>,
     /// Of the last dial or link.
     number: u64,
 }
@@ -46,6 +51,7 @@ pub(super) struct Actor {
 #[derive(Debug)]
 struct Peer {
     standing: Standing,
+    ways: Ways,
     book: AddressBook,
     /// The task of the current dial; cancelled when the dial is dropped.
     dial: Option<Tasks>,
@@ -60,8 +66,15 @@ struct Peer {
 #[derive(Debug)]
 struct Live {
     mux: Mux<Message>,
+    mover: Mover<FrameSocket<LinkStream>>,
     probe: Probe,
+    local: SocketAddr,
     remote: SocketAddr,
+    /// Where the device takes links on this way.
+    listens_at: Option<SocketAddr>,
+    listen_port: u16,
+    /// Tells the pump.
+    passage: watch::Sender<Option<Passage>>,
 }
 
 impl Actor {
@@ -79,6 +92,7 @@ impl Actor {
             peers: HashMap::new(),
             leaving: HashMap::new(),
             turns: Arc::new(Semaphore::new(DIALS_MAX)),
+            trial_turns: Arc::new(Semaphore::new(TRIALS_MAX)),
             number: 0,
         }
     }
@@ -89,9 +103,9 @@ impl Actor {
         // Both were subscribed to after the handle was out: what was said before counts too.
         peers.mark_changed();
         loop {
-            let next_dial = self.next_dial();
+            let next = self.next_dial().into_iter().chain(self.next_trial()).min();
             let pause = async {
-                match next_dial {
+                match next {
                     Some(due) => sleep_until(due.into()).await,
                     None => std::future::pending().await,
                 }
@@ -117,6 +131,7 @@ impl Actor {
                 () = pause => {}
             }
             self.dial_due();
+            self.try_due();
             hosts.set(self.peers.values().flat_map(|peer| peer.book.hosts()).collect());
         }
     }
@@ -135,6 +150,25 @@ impl Actor {
             Input::Incompatible { peer, versions } => self.on_incompatible(peer, Some(versions)),
             Input::Probed { peer, number, alive } => self.on_probed(peer, number, alive),
             Input::Ended { peer, number } => self.on_ended(peer, number),
+            Input::Knocked { peer } => {
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.ways.knocked(clock::now());
+                }
+            }
+            Input::MayMove { peer, number, answer } => {
+                let known = self.peers.get_mut(&peer);
+                let may = known.is_some_and(|peer| peer.ways.may_move(number));
+                // The trial may have been given up in between.
+                let _ = answer.send(may);
+            }
+            Input::Tried(tried) => self.on_tried(&tried),
+            Input::Offered(offered) => self.on_offered(*offered),
+            Input::Moved { peer, number, passage } => self.on_moved(peer, number, passage),
+            Input::NotMoved { peer, number } => {
+                if let Some(peer) = self.peers.get_mut(&peer) {
+                    peer.ways.not_moved(number, clock::now());
+                }
+            }
         }
     }
 
@@ -154,6 +188,7 @@ impl Actor {
             // An address just typed, or just brought by pairing, is tried at once.
             if peer.book.set_typed(&known.addresses) {
                 peer.standing.sighted(now);
+                peer.ways.news(now);
             }
         }
     }
@@ -164,6 +199,7 @@ impl Actor {
         let now = clock::now();
         for (id, peer) in &mut self.peers {
             peer.standing.hurry(now);
+            peer.ways.network(now);
             if let (Some(number), Some(live)) = (peer.standing.live(), &peer.live) {
                 probe(&self.greeter, *id, number, live.probe.clone());
             }
@@ -175,7 +211,9 @@ impl Actor {
             return;
         };
         let now = clock::now();
-        peer.book.set_sighted(addresses, self.loopback);
+        if peer.book.set_sighted(addresses, self.loopback) {
+            peer.ways.news(now);
+        }
         if !addresses.is_empty() {
             peer.standing.sighted(now);
         }
@@ -299,6 +337,7 @@ impl Actor {
         };
         if peer.standing.link_ended(number, clock::now()) {
             peer.live = None;
+            peer.ways.ended();
             self.take_parked(id);
         }
     }
@@ -329,11 +368,19 @@ impl Actor {
         if let Some(address) = greeted.listens_at {
             peer.book.succeeded(address, now);
         }
-        let mux = greeted.session.mux.clone();
+        let session = &greeted.session;
+        peer.ways.linked(number, Way::between(session.local, session.remote), now);
+        let mux = session.mux.clone();
+        let (passage, moves) = watch::channel(None);
         peer.live = Some(Live {
             mux: mux.clone(),
-            probe: greeted.session.probe.clone(),
-            remote: greeted.session.remote,
+            mover: session.mover.clone(),
+            probe: session.probe.clone(),
+            local: session.local,
+            remote: session.remote,
+            listens_at: greeted.listens_at,
+            listen_port: greeted.hello.listen_port,
+            passage,
         });
         let pump = Pump {
             number,
@@ -342,6 +389,7 @@ impl Actor {
             shared: Arc::clone(&self.shared),
             events: self.events.clone(),
             previous: peer.pump.take(),
+            passage: moves,
         };
         let tasks = &self.greeter.tasks;
         peer.pump = Some(tasks.spawn_until_cancelled("link pump", pump.run()));
@@ -405,6 +453,7 @@ impl Peer {
     fn new(order: DialOrder, now: Instant) -> Self {
         Self {
             standing: Standing::new(order, now),
+            ways: Ways::new(order, now),
             book: AddressBook::default(),
             dial: None,
             live: None,

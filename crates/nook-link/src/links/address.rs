@@ -58,14 +58,20 @@ impl AddressBook {
         news
     }
 
-    /// Replaces what discovery said.
-    pub(super) fn set_sighted(&mut self, addresses: &[SocketAddr], loopback: LoopbackPolicy) {
+    /// Replaces what discovery said; returns whether there is an address that was not known.
+    pub(super) fn set_sighted(
+        &mut self,
+        addresses: &[SocketAddr],
+        loopback: LoopbackPolicy,
+    ) -> bool {
         let usable: Vec<SocketAddr> = addresses
             .iter()
             .copied()
             .filter(|address| is_household_address(*address, loopback))
             .collect();
+        let news = usable.iter().any(|address| !self.knows(*address));
         self.replace(Source::Sighted, &usable, SIGHTED_MAX);
+        news
     }
 
     /// A link stands to `address`, or came from there with that listening port.

@@ -9,7 +9,6 @@ use futures_util::stream::FuturesUnordered;
 use nook_base::{ErrorCode, PeerId};
 use nook_mux::{CloseReason, Side, metered};
 use nook_wire::Message;
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
@@ -62,8 +61,10 @@ impl Attempt {
         let mut running = FuturesUnordered::new();
         loop {
             if let Some(address) = waiting.next() {
-                let connector = connector.clone();
-                running.push(async move { (address, self.connect(address, connector).await) });
+                let (greeter, connector) = (&self.greeter, connector.clone());
+                running.push(
+                    async move { (address, connect(greeter, address, None, connector).await) },
+                );
             } else if running.is_empty() {
                 return None;
             }
@@ -79,42 +80,6 @@ impl Attempt {
                 None => {}
             }
         }
-    }
-
-    async fn connect(
-        &self,
-        address: SocketAddr,
-        connector: tokio_rustls::TlsConnector,
-    ) -> Result<Upgraded, AddressFailure> {
-        let connected = timeout(CONNECT_DEADLINE, self.upgrade(address, connector)).await;
-        connected.unwrap_or(Err(AddressFailure::NoAnswer))
-    }
-
-    async fn upgrade(
-        &self,
-        address: SocketAddr,
-        connector: tokio_rustls::TlsConnector,
-    ) -> Result<Upgraded, AddressFailure> {
-        let stream = TcpStream::connect(address).await.map_err(|_| AddressFailure::NoAnswer)?;
-        socket::tune(&stream);
-        let (stream, meter) = metered(stream);
-        let session = connector.connect(tls::server_name(), stream).await.map_err(|error| {
-            match tls::refusal_in(&error) {
-                Some(_) => AddressFailure::SomebodyElse,
-                None => AddressFailure::NoAnswer,
-            }
-        })?;
-        let peer = tls::authenticate(session.get_ref().1, &self.greeter.pins)
-            .map_err(|_| AddressFailure::SomebodyElse)?;
-        // The other side's verdict on this device's key arrives with the answer to the upgrade.
-        let socket = websocket::dial(session.into()).await.map_err(|error| {
-            if tls::is_refusal_by_peer(&error) {
-                AddressFailure::NotTaken
-            } else {
-                AddressFailure::NoAnswer
-            }
-        })?;
-        Ok(Upgraded { peer, remote: address, socket, meter })
     }
 
     /// Says HELLO, if this dial is still wanted, and waits for the answer. `None`: not wanted.
@@ -144,6 +109,47 @@ impl Attempt {
             Err(GreetError::NoHello) => Err(DialFailure::NotAnswered),
         })
     }
+}
+
+/// A connection to `address` that no HELLO was said on. `from`: by the interface with that address.
+pub(super) async fn connect(
+    greeter: &Greeter,
+    address: SocketAddr,
+    from: Option<SocketAddr>,
+    connector: tokio_rustls::TlsConnector,
+) -> Result<Upgraded, AddressFailure> {
+    let connected = timeout(CONNECT_DEADLINE, upgrade(greeter, address, from, connector)).await;
+    connected.unwrap_or(Err(AddressFailure::NoAnswer))
+}
+
+async fn upgrade(
+    greeter: &Greeter,
+    address: SocketAddr,
+    from: Option<SocketAddr>,
+    connector: tokio_rustls::TlsConnector,
+) -> Result<Upgraded, AddressFailure> {
+    let stream = socket::connect(address, from).await.map_err(|_| AddressFailure::NoAnswer)?;
+    let local = stream.local_addr().map_err(|_| AddressFailure::NoAnswer)?;
+    socket::tune(&stream);
+    let (stream, meter) = metered(stream);
+    let session =
+        connector.connect(tls::server_name(), stream).await.map_err(
+            |error| match tls::refusal_in(&error) {
+                Some(_) => AddressFailure::SomebodyElse,
+                None => AddressFailure::NoAnswer,
+            },
+        )?;
+    let peer = tls::authenticate(session.get_ref().1, &greeter.pins)
+        .map_err(|_| AddressFailure::SomebodyElse)?;
+    // The other side's verdict on this device's key arrives with the answer to the upgrade.
+    let socket = websocket::dial(session.into()).await.map_err(|error| {
+        if tls::is_refusal_by_peer(&error) {
+            AddressFailure::NotTaken
+        } else {
+            AddressFailure::NoAnswer
+        }
+    })?;
+    Ok(Upgraded { peer, local, remote: address, socket, meter })
 }
 
 /// Whether the other end has closed the connection because of the version.

@@ -5,11 +5,13 @@
 
 use std::sync::Arc;
 
+use nook_base::ErrorCode;
 use nook_mux::{Incoming, Side};
 use nook_wire::{Hello, Message};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::input::Passage;
 use super::session::{Greeted, Session};
 use super::{Link, LinkEvent, Shared};
 
@@ -22,6 +24,8 @@ pub(super) struct Pump {
     pub(super) shared: Arc<Shared>,
     pub(super) events: mpsc::Sender<LinkEvent>,
     pub(super) previous: Option<JoinHandle<()>>,
+    /// The way that the link takes, once it has moved.
+    pub(super) passage: watch::Receiver<Option<Passage>>,
 }
 
 impl Pump {
@@ -43,13 +47,15 @@ impl Pump {
             mux: session.mux.clone(),
             hello: Arc::new(hello),
             protocol,
+            local: session.local,
             remote: session.remote,
             listens_at,
         };
         self.shared.table().insert(peer, link.clone());
-        let heard = self.events.send(LinkEvent::Up(link)).await.is_ok();
+        let heard = self.events.send(LinkEvent::Up(link.clone())).await.is_ok();
         if heard {
-            forward(&mut session, &self.events).await;
+            let moves = Moves { link, passage: self.passage, shared: &self.shared };
+            forward(&mut session, &self.events, moves).await;
         }
         let reason = session.mux.closed().await;
         self.shared.table().remove(&peer);
@@ -59,13 +65,48 @@ impl Pump {
     }
 }
 
+/// Where a link goes.
+struct Moves<'a> {
+    link: Link,
+    passage: watch::Receiver<Option<Passage>>,
+    shared: &'a Shared,
+}
+
+impl Moves<'_> {
+    /// The next way that the link takes.
+    async fn next(&mut self) -> LinkEvent {
+        loop {
+            if self.passage.changed().await.is_err() {
+                // The actor has let go of this link, which ends.
+                std::future::pending::<()>().await;
+            }
+            let Some(passage) = self.passage.borrow_and_update().clone() else {
+                continue;
+            };
+            let Passage { local, remote, listens_at, found, .. } = passage;
+            self.link = Link { local, remote, listens_at, ..self.link.clone() };
+            self.shared.table().insert(self.link.peer(), self.link.clone());
+            return LinkEvent::Moved { link: self.link.clone(), found };
+        }
+    }
+}
+
 /// Hands on what the device begins, until the connection ends or nobody listens.
-async fn forward(session: &mut Session, events: &mpsc::Sender<LinkEvent>) {
+async fn forward(session: &mut Session, events: &mpsc::Sender<LinkEvent>, mut moves: Moves<'_>) {
     let peer = session.peer.id();
-    while let Some(incoming) = session.incoming.recv().await {
-        let event = match incoming {
-            Incoming::Call(call) => LinkEvent::IncomingCall { peer, call },
-            Incoming::Control(message) => LinkEvent::Control { peer, message },
+    loop {
+        let event = tokio::select! {
+            incoming = session.incoming.recv() => match incoming {
+                Some(Incoming::Call(call)) => LinkEvent::IncomingCall { peer, call },
+                // Before HELLO it would have had its answer.
+                Some(Incoming::Control(Message::Trial(_))) => {
+                    session.mux.close(Some(ErrorCode::BadRequest));
+                    return;
+                }
+                Some(Incoming::Control(message)) => LinkEvent::Control { peer, message },
+                None => return,
+            },
+            moved = moves.next() => moved,
         };
         if events.send(event).await.is_err() {
             return;

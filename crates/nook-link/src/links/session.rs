@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
-use nook_mux::{ByteMeter, Incoming, Metered, Mux, MuxConfig, Side};
+use nook_mux::{ByteMeter, Incoming, Metered, Mover, Mux, MuxConfig, Side};
 use nook_wire::{Hello, Message};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -22,6 +22,7 @@ pub(super) type LinkStream = tokio_rustls::TlsStream<Metered<TcpStream>>;
 #[derive(Debug)]
 pub(super) struct Upgraded {
     pub(super) peer: AuthenticatedPeer,
+    pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) socket: FrameSocket<LinkStream>,
     pub(super) meter: ByteMeter,
@@ -31,8 +32,10 @@ pub(super) struct Upgraded {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) peer: AuthenticatedPeer,
+    pub(super) local: SocketAddr,
     pub(super) remote: SocketAddr,
     pub(super) mux: Mux<Message>,
+    pub(super) mover: Mover<FrameSocket<LinkStream>>,
     pub(super) incoming: mpsc::Receiver<Incoming<Message>>,
     pub(super) probe: Probe,
     end_on_drop: DropGuard,
@@ -54,11 +57,13 @@ impl Upgraded {
     /// Runs a mux on it, as one of the `tasks`.
     pub(super) fn start(self, config: MuxConfig, tasks: &Tasks) -> Session {
         let probe = self.socket.probe();
-        let (mux, incoming) = Mux::start_metered(self.socket, config, tasks, self.meter);
+        let (mux, incoming, mover) = Mux::start_movable(self.socket, config, tasks, self.meter);
         Session {
             peer: self.peer,
+            local: self.local,
             remote: self.remote,
             mux,
+            mover,
             incoming,
             probe,
             end_on_drop: tasks.token().clone().drop_guard(),

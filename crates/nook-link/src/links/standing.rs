@@ -211,7 +211,7 @@ impl Standing {
 
 /// Between half and one and a half of `wait`: devices that lost each other in the same moment do
 /// not come back in the same moment.
-fn jittered(wait: Duration) -> Duration {
+pub(super) fn jittered(wait: Duration) -> Duration {
     wait.mul_f64(rand::rng().random_range(0.5..1.5))
 }
 

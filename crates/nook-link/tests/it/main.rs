@@ -8,3 +8,4 @@ mod pairing;
 mod raw;
 mod sessions;
 mod transport;
+mod ways;

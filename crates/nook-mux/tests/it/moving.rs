@@ -10,7 +10,7 @@ use nook_mux::{
     ByteMeter, Call, CloseReason, FramedBytes, Mover, Mux, NotMoved, Side, Violation, framed,
     metered,
 };
-use nook_wire::{Message, encode};
+use nook_wire::{Message, Move, encode};
 use tokio::io::DuplexStream;
 
 use crate::pair::{
@@ -34,6 +34,11 @@ fn movable(side: Side, io: DuplexStream) -> Movable {
 fn movable_pair() -> (Movable, Movable) {
     let (dialer, acceptor) = tokio::io::duplex(PIPE_BYTES);
     (movable(Side::Dialer, dialer), movable(Side::Acceptor, acceptor))
+}
+
+/// The last message of a stream that is left.
+fn leaving(nonce: u64) -> Message {
+    Message::Move(Move { nonce, found: None })
 }
 
 /// The rows behind a head.
@@ -151,12 +156,12 @@ async fn t4_a_move_that_nobody_offered_ends_the_connection() {
                 moved
             })
         });
-        hand.write(0, &Message::Move { nonce: 5 }).await;
+        hand.write(0, &leaving(5)).await;
         let violation = Violation::UnknownMove;
         assert_eq!(one.end.mux.closed().await, CloseReason::Violation { violation });
     }
     let Scene { one, mut hand } = scene();
-    hand.write(0, &Message::Move { nonce: 0 }).await;
+    hand.write(0, &leaving(0)).await;
     let violation = Violation::UnknownMove;
     assert_eq!(one.end.mux.closed().await, CloseReason::Violation { violation });
 }
@@ -165,7 +170,7 @@ async fn t4_a_move_that_nobody_offered_ends_the_connection() {
 async fn a_move_that_comes_before_its_stream_waits_for_it() {
     let Scene { mut one, mut hand } = scene();
     one.mover.expect(5);
-    hand.write(0, &Message::Move { nonce: 5 }).await;
+    hand.write(0, &leaving(5)).await;
     let (stream, other) = tokio::io::duplex(PIPE_BYTES);
     let mut other = framed(other);
     // The next frames of the other side are there before it is known.
@@ -176,7 +181,7 @@ async fn a_move_that_comes_before_its_stream_waits_for_it() {
     assert_eq!(one.end.accept().await.recv().await, Ok(open()));
     let last = loop {
         let frame = hand.read().await.expect("its MOVE is the last here");
-        if frame.message == (Message::Move { nonce: 5 }) {
+        if frame.message == leaving(5) {
             break hand.read().await;
         }
     };
@@ -203,6 +208,10 @@ async fn a_stream_that_is_not_gone_on_with_is_given_back_and_the_connection_stay
     assert!(other.next().await.is_none());
     hand.write(0, &Message::Ping { nonce: 9 }).await;
     assert_eq!(hand.read().await.expect("it lives").message, Message::Pong { nonce: 9 });
+    // Too late: where the other side goes on nobody is.
+    hand.write(0, &leaving(5)).await;
+    let violation = Violation::UnknownMove;
+    assert_eq!(one.end.mux.closed().await, CloseReason::Violation { violation });
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Situations from adverts and estimates, and what follows from them.
 
+mod cable;
 mod fetching;
 mod room;
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nook_base::{LayerRange, ModelDigest};
 use nook_pipeline::{CircuitBreakerRecord, NormRange, SpanNormRange};
 use nook_plan::{BytesPerSecond, Figure, Line, Link, Place, RoundTrip, Speed};
+use nook_resources::estimates::Ends;
 use nook_store::{GainRange, Measured, MeasuredConduct, MeasuredGain, MeasuredSpeed, MeasuredWay};
 
 use crate::machine::{Effect, Requester, Surroundings};
@@ -62,7 +63,9 @@ impl Requester {
         let conduct = self.records.conduct(now);
         Measured {
             speeds: speeds.map(|(key, speed, at)| speed_entry(key, &speed, ago(at))).collect(),
-            ways: ways.map(|(peer, link, at)| way_entry(peer, &link, ago(at))).collect(),
+            ways: ways
+                .map(|(peer, link, ends, at)| way_entry(peer, &link, ends, ago(at)))
+                .collect(),
             norm_bounds: self
                 .records
                 .all_gains()
@@ -94,7 +97,8 @@ impl Requester {
         }
         for kept in measured.ways {
             if let Some(peer) = kept.device.filter(|peer| is_paired(*peer)) {
-                self.estimates.restore_link(peer, &link_of(&kept), then(kept.at));
+                let way = (&link_of(&kept), kept.ends);
+                self.estimates.restore_link(peer, way, then(kept.at));
             }
         }
         for kept in &measured.norm_bounds {
@@ -147,12 +151,13 @@ fn speed_of(kept: &MeasuredSpeed) -> Speed {
     }
 }
 
-fn way_entry(peer: nook_base::PeerId, link: &Link, at: u64) -> MeasuredWay {
+fn way_entry(peer: nook_base::PeerId, link: &Link, ends: Option<Ends>, at: u64) -> MeasuredWay {
     let trip = link.round_trip.measured();
     MeasuredWay {
         device: Some(peer),
         round_trip: trip.map(|trip| [nanos(trip.mean), nanos(trip.deviation)]),
         bandwidth: link.bandwidth.measured().map(|rate| rate.0),
+        ends,
         at,
     }
 }
@@ -205,7 +210,7 @@ mod tests {
         assert_eq!(speed_of(&speed_entry(key, &speed, 9)), speed);
         let trip = RoundTrip { mean: us(800), deviation: us(60) };
         let link = Link { round_trip: Figure::Measured(trip), bandwidth: Figure::Unknown };
-        assert_eq!(link_of(&way_entry(PeerId([3; 32]), &link, 9)), link);
+        assert_eq!(link_of(&way_entry(PeerId([3; 32]), &link, None, 9)), link);
         let seen = NormRange { rows: 40, low: -0.5, high: 0.25, ours: false };
         let layers = LayerRange::with_len(2, 3);
         let span = SpanNormRange { layers, first: None, others: Some(seen) };

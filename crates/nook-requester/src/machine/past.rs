@@ -154,6 +154,7 @@ mod tests {
             pooled: None,
             whole: None,
             left_out: Vec::new(),
+            by_cable: None,
             went: None,
         }
     }

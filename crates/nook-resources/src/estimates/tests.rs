@@ -224,3 +224,56 @@ fn a_step_that_went_from_host_to_host_measures_computing_and_no_way() {
     assert!(estimates.link(peer(1)).round_trip.is_unknown());
     assert!(!speed(&estimates, there, now).decode.is_unknown());
 }
+
+#[test]
+fn what_was_measured_between_other_addresses_is_forgotten_at_once() {
+    let (mut estimates, now) = (Estimates::default(), clock::now());
+    let ends = |last: u8| [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, last])];
+    let there = Place::Peer(peer(1));
+    let large = HopVisit { wire: ms(105), ..visit(there, inner(0, 2), 512, 3) };
+    let observe = |estimates: &mut Estimates| {
+        estimates.observe(MODEL, &visit(there, inner(0, 2), 1, 3), ROW, now);
+        estimates.observe(MODEL, &large, 1 << 20, now);
+        estimates.link(peer(1))
+    };
+    estimates.way_taken(peer(1), ends(2), None, now);
+    let measured = observe(&mut estimates);
+    assert!(!measured.round_trip.is_unknown() && !measured.bandwidth.is_unknown());
+    estimates.way_taken(peer(1), ends(2), None, now);
+    assert_eq!(estimates.link(peer(1)), measured, "the same way again");
+    estimates.way_taken(peer(1), ends(3), None, now);
+    assert_eq!(estimates.link(peer(1)), Link::default());
+    // What was found out before the link went there counts from the beginning.
+    estimates.way_taken(peer(1), ends(4), Some(&measured), now);
+    assert_eq!(estimates.link(peer(1)), measured);
+    assert_eq!(estimates.facts(MODEL, now).links[&peer(1)], measured);
+}
+
+#[test]
+fn a_way_of_an_earlier_run_counts_where_the_link_goes_the_same_way() {
+    let now = clock::now();
+    let ends = |last: u8| [IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, last])];
+    let mut estimate = LinkEstimate::default();
+    estimate.observe_round_trip(ms(3));
+    let kept = estimate.link();
+    for (before, linked, counts) in [
+        (Some(ends(2)), Some(ends(2)), true),
+        (Some(ends(2)), Some(ends(3)), false),
+        (Some(ends(2)), None, true),
+        (None, Some(ends(2)), true),
+    ] {
+        let expected = if counts { kept } else { Link::default() };
+        // The link may stand before the file was read, or after.
+        let mut read_first = Estimates::default();
+        read_first.restore_link(peer(1), (&kept, before), now);
+        let mut linked_first = Estimates::default();
+        for estimates in [&mut read_first, &mut linked_first] {
+            if let Some(linked) = linked {
+                estimates.way_taken(peer(1), linked, None, now);
+            }
+        }
+        linked_first.restore_link(peer(1), (&kept, before), now);
+        assert_eq!(read_first.link(peer(1)), expected, "{before:?} {linked:?}");
+        assert_eq!(linked_first.link(peer(1)), expected, "{before:?} {linked:?}");
+    }
+}

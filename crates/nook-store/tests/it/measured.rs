@@ -28,7 +28,13 @@ fn measured(at: u64) -> Measured {
             ends: Some(500),
             at,
         }],
-        ways: vec![MeasuredWay { device, round_trip: Some([900, 10]), bandwidth: None, at }],
+        ways: vec![MeasuredWay {
+            device,
+            round_trip: Some([900, 10]),
+            bandwidth: None,
+            ends: Some([[10, 0, 0, 1].into(), [0xfe80, 0, 0, 0, 0, 0, 0, 7].into()]),
+            at,
+        }],
         norm_bounds: vec![MeasuredGain {
             model,
             layers: [1, 5],

@@ -9,11 +9,11 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind,
-    KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
+    KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish, OffloadKept, OffloadOffer,
     OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece,
     PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint,
-    ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WireError, WireMessage,
-    WorkerMessage, decode, encode,
+    ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WayFigures, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -54,7 +54,9 @@ fn open(resume: Option<ResumePoint>) -> Open {
 type Golden<M> = Vec<(M, &'static str)>;
 
 fn between_devices() -> Golden<Message> {
-    [before_a_step(), steps_and_ends(), from_host_to_host(), whole_requests(), copies()].concat()
+    let ways = trials();
+    let first = [before_a_step(), steps_and_ends(), ways, from_host_to_host()].concat();
+    [first, whole_requests(), copies()].concat()
 }
 
 fn before_a_step() -> Golden<Message> {
@@ -121,6 +123,19 @@ fn cable() -> WakeAddress {
     WakeAddress::new(mac, [10, 77, 0, 1].into(), 24).unwrap()
 }
 
+fn trials() -> Golden<Message> {
+    vec![
+        (
+            Message::Trial(Trial { padding: 8, back: 300 }),
+            "0114000000000000000000090000000b 08ac02dc1b77ae0bf34dad",
+        ),
+        (
+            Message::Move(Move { nonce: 300, found: None }),
+            "01150000000000000000000900000003 ac0200",
+        ),
+    ]
+}
+
 fn steps_and_ends() -> Golden<Message> {
     vec![
         (
@@ -164,11 +179,6 @@ fn steps_and_ends() -> Golden<Message> {
         ),
         (Message::Ping { nonce: 300 }, "01120000000000000000000900000002 ac02"),
         (Message::Pong { nonce: 300 }, "01130000000000000000000900000002 ac02"),
-        (
-            Message::Trial(Trial { padding: 8, back: 300 }),
-            "0114000000000000000000090000000b 08ac02dc1b77ae0bf34dad",
-        ),
-        (Message::Move { nonce: 300 }, "01150000000000000000000900000002 ac02"),
         (Message::RequestKvCache, "01300000010203050000000900000000"),
         (
             Message::KvCachePiece(KvPieceHead {
@@ -469,6 +479,13 @@ fn each_offer_says_how_fast_its_weights_are_loaded() {
         }),
         "01380000000000000000000900000049 023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c000001ac023c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c000000",
     );
+}
+
+#[test]
+fn a_move_says_what_was_measured() {
+    let found = Some(WayFigures { round_trip_us: 480, bytes_per_second: 110_000_000 });
+    let message = Message::Move(Move { nonce: 300, found });
+    check(message, "01150000000000000000000900000009 ac0201e00380efb934");
 }
 
 #[test]

@@ -7,12 +7,12 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Document, HEADER_BYTES, Have, HaveModel, Header, Hello,
-    HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish,
-    OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open,
-    PassCounts, Passed, Piece, PieceAssembly, PlaceState, Placed, PlacementRequest, PrefixHash,
-    ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TRIAL_BACK_MAX,
-    TRIAL_PADDING_MAX, TensorAssembly, Ticket, TicketClaim, Trial, WAKE_ADDRESSES_MAX, Want,
-    WireError, WireMessage, WorkerMessage, decode, encode,
+    HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
+    OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling,
+    OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly, PlaceState, Placed,
+    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow,
+    StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, TensorAssembly, Ticket, TicketClaim, Trial,
+    WAKE_ADDRESSES_MAX, Want, WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -192,9 +192,7 @@ fn message() -> impl Strategy<Value = Message> {
         kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),
-        any::<u64>().prop_map(|nonce| Message::Move { nonce }),
-        (0..=TRIAL_PADDING_MAX, 0..=TRIAL_BACK_MAX)
-            .prop_map(|(padding, back)| Message::Trial(Trial { padding, back })),
+        trials(),
         ticket().prop_map(|ticket| Message::Forward(Box::new(ticket))),
         ticket().prop_map(|ticket| Message::Relay(Box::new(ticket))),
         proptest::option::of(code()).prop_map(|code| Message::Onward { code }),
@@ -203,6 +201,20 @@ fn message() -> impl Strategy<Value = Message> {
         }),
         whole(),
         copies(),
+    ]
+}
+
+fn trials() -> impl Strategy<Value = Message> {
+    prop_oneof![
+        any::<(u64, Option<(u32, u64)>)>().prop_map(|(nonce, found)| {
+            let found = found.map(|(round_trip_us, bytes_per_second)| WayFigures {
+                round_trip_us,
+                bytes_per_second,
+            });
+            Message::Move(Move { nonce, found })
+        }),
+        (0..=TRIAL_PADDING_MAX, 0..=TRIAL_BACK_MAX)
+            .prop_map(|(padding, back)| Message::Trial(Trial { padding, back })),
     ]
 }
 

@@ -10,11 +10,11 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory,
-    Kind, KvPieceHead, LocalMessage, LogitRows, Message, OffloadFinish, OffloadKept, OffloadOffer,
-    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed, Piece, PlaceState,
-    Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
-    SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WireError, WireMessage, WorkerMessage,
-    decode, encode,
+    Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish, OffloadKept,
+    OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed,
+    Piece, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead,
+    ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WayFigures,
+    WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -129,8 +129,12 @@ fn visit(message: &Message) {
             }
         }
         Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
-        Message::Ping { nonce } | Message::Pong { nonce } | Message::Move { nonce } => {
+        Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),
+        Message::Move(Move { nonce, found }) => {
             plain(&[nonce]);
+            if let Some(WayFigures { round_trip_us, bytes_per_second }) = found {
+                plain(&[round_trip_us, bytes_per_second]);
+            }
         }
         // Its padding is made by the codec and is no part of the message.
         Message::Trial(Trial { padding, back }) => plain(&[padding, back]),

@@ -36,6 +36,7 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     pairing: false,
     addresses: ['192.168.1.20:4588'],
     rtt_ms: null,
+    way: null,
     lends: [],
     streams_free: null,
     memory_free_bytes: null,
@@ -115,6 +116,7 @@ export function startingHouse(): HouseholdView {
     devices: [
       device(DAD, 'Dad’s PC', {
         rtt_ms: 0.4,
+        way: { interface: 'cable', address: '192.168.1.20:4588', bytes_per_second: 112e6, by_cable: null },
         safety_number: '54047 34568 43386 88771 68777 35060 51112 27486',
         lends: [{ model, first_layer: 1, last_layer: 20, held: [1, 16] }],
         streams_free: 2,
@@ -123,6 +125,12 @@ export function startingHouse(): HouseholdView {
       device(MUM, 'Mum’s laptop', {
         addresses: ['192.168.1.23:4588'],
         rtt_ms: 6.2,
+        way: {
+          interface: 'wifi',
+          address: '192.168.1.23:4588',
+          bytes_per_second: 21e6,
+          by_cable: { device_id: 'mum', device: 'Mum’s laptop', tokens_per_second_now: 9.1, tokens_per_second_then: 24.3 },
+        },
         safety_number: '10282 77310 60094 15537 93021 44806 25719 38850',
         lends: [{ model, first_layer: 21, last_layer: 26, held: null }],
         streams_free: 1,

@@ -60,6 +60,18 @@ export const house: Strings['house'] = {
   },
   wrongMore: (wrong, reason) => `${wrong}: ${reason}`,
 
+  ways: {
+    name: 'Verbunden über',
+    over: {
+      cable: (address) => `ein Kabel, mit ${address}`,
+      wifi: (address) => `WLAN, mit ${address}`,
+      other: (address) => `ein VPN oder Ähnliches, mit ${address}`,
+      unknown: (address) => address,
+    },
+    onCable: 'Am Kabel',
+    gained: (now, then) => `die letzte Antwort: ${now} → ${then} Wörter in der Sekunde`,
+    rate: (over, amount) => `${over}; bis zu ${amount} in der Sekunde`,
+  },
   found: {
     identity: (name, id, key) => `${name} (${id}), der Schlüssel liegt in ${key}.`,
     listening: (port, connected) =>
@@ -73,6 +85,8 @@ export const house: Strings['house'] = {
       `${device} antwortet nicht. Falls es an ist: Ist es im selben Netz, und lässt seine Firewall Inglenook zu?`,
     device_connected: (device, roundTrip, mayCompute, mayUse) =>
       `${device}: Hin und zurück dauert es ${roundTrip}. Es darf ${mayCompute ? '' : 'nicht '}für diesen Computer rechnen und ${mayUse ? '' : 'nicht '}benutzen, was hier geteilt wird.`,
+    cable_unused: (device, address) =>
+      `${device} ist über WLAN verbunden, obwohl von hier ein Kabel zu ${address} führt. Inglenook misst diesen Weg alle zehn Minuten und nimmt ihn, sobald er schneller ist. Wenn es dabei bleibt: Lässt die Firewall auf ${device} Inglenook in jenem Netz zu?`,
     models: (count) => (count === 0 ? 'Keines. Füge unter Modelle eines hinzu.' : count === 1 ? 'Eines ist hier.' : `${count} sind hier.`),
     disk_room: (free) => `${free} sind frei.`,
     computes: (card) =>

@@ -77,6 +77,18 @@ export const house = {
   } satisfies Record<WrongResult, string>,
   wrongMore: (wrong: string, reason: string) => `${wrong}: ${reason}`,
 
+  ways: {
+    name: 'Connected over',
+    over: {
+      cable: (address: string) => `a cable, to ${address}`,
+      wifi: (address: string) => `Wi-Fi, to ${address}`,
+      other: (address: string) => `a VPN or the like, to ${address}`,
+      unknown: (address: string) => address,
+    },
+    onCable: 'On a cable',
+    gained: (now: string, then: string) => `the last reply: ${now} → ${then} words per second`,
+    rate: (over: string, amount: string) => `${over}; up to ${amount} per second`,
+  },
   found: {
     identity: (name: string, id: string, key: string) => `${name} (${id}), key kept in ${key}.`,
     listening: (port: string, connected: number) =>
@@ -90,6 +102,8 @@ export const house = {
       `${device} does not answer. If it is on: is it on the same network, and does its firewall allow Inglenook?`,
     device_connected: (device: string, roundTrip: string, mayCompute: boolean, mayUse: boolean) =>
       `${device}: round trip ${roundTrip}. It ${mayCompute ? 'may' : 'may not'} compute for this computer, and ${mayUse ? 'may' : 'may not'} use what is shared here.`,
+    cable_unused: (device: string, address: string) =>
+      `${device} is connected over Wi-Fi, although this computer has a cable to ${address}. Inglenook measures that way every ten minutes and takes it once it is faster. If it does not: does the firewall on ${device} allow Inglenook on that network?`,
     models: (count: number) => (count === 0 ? 'None. Add one under Models.' : count === 1 ? 'One here.' : `${count} here.`),
     disk_room: (free: string) => `${free} are free.`,
     computes: (card: string | null) =>
