@@ -101,10 +101,6 @@ kinds! {
     Ping = 0x12, Connection;
     /// I am.
     Pong = 0x13, Connection;
-    /// Before HELLO: a message of a size, whose answer is measured.
-    Trial = 0x14, Connection;
-    /// The link goes on over another connection.
-    Move = 0x15, Connection;
     /// Please send the KV cache of this call.
     RequestKvCache = 0x30, Call;
     /// The head of a piece of it; its bytes follow in chunks.
@@ -115,6 +111,10 @@ kinds! {
     HelpTerms = 0x34, Connection;
     /// Nobody will go on with what is kept of a conversation.
     DropKept = 0x33, Connection;
+    /// Before HELLO: a message of a size, whose answer is measured.
+    Trial = 0x14, Connection;
+    /// The link goes on over another connection.
+    Move = 0x15, Connection;
     /// Hand the results of this call to another host.
     Forward = 0x18, Call;
     /// The steps of a requester's call come here.
