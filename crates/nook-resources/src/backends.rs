@@ -24,11 +24,10 @@ use nook_base::{Backend, ModelDigest, clock};
 use tokio_util::sync::CancellationToken;
 
 pub use choice::Pace;
-pub use measuring::Measurable;
+pub use measuring::{Measurable, Unmeasured, measure};
 pub use nook_wire::{GpuKind, GpuReport};
 
 use crate::workers::WorkerSource;
-use measuring::Unmeasured;
 use rests::Rests;
 
 /// Models whose measurements are remembered; of more, those that were measured longest ago go.
@@ -204,7 +203,7 @@ impl Backends {
                 Wish::Survey => self.survey(source, tasks).await,
                 Wish::Measure(model, backend) => {
                     let Some(what) = known.iter().find(|it| it.model == model) else { return };
-                    let outcome = measuring::measure(source, what, backend, tasks).await;
+                    let outcome = measure(source, what, backend, tasks).await;
                     self.lock().take(what, backend, outcome, (clock::now(), clock::unix_seconds()));
                 }
             }

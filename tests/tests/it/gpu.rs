@@ -4,12 +4,20 @@
 //! is no card. Where there is no driver, the tests that need one say so and end; in CI they fail.
 
 use std::process::Command;
+use std::time::Duration;
 
+use nook_api::NodeCalls as _;
 use nook_api::views::SettingAsk;
 use nook_api::{Request, Vitals};
-use nook_base::env;
+use nook_base::tasks::Tasks;
+use nook_base::{Backend, ModelDigest, env};
 use nook_control::ClientError;
-use nook_model::nook_gpu::adapters;
+use nook_model::ModelFile;
+use nook_model::nook_gpu::{AdapterKind, adapters};
+use nook_resources::backends::{Measurable, Unmeasured, measure};
+use nook_resources::open_models::FilePlace;
+use nook_resources::workers::WorkerSource;
+use nook_shard::{WorkerCommand, WorkerLimits};
 use nook_testkit::{
     Household, Node, NodePlan, Signal, Told, Wish, chat_cases, fixture, nook, skip, story_cases,
 };
@@ -183,5 +191,81 @@ fn a_household_by_one_command_computes_where_it_is_told_to() -> anyhow::Result<(
     assert_eq!(gpu["ids"], cpu["ids"]);
     assert_eq!(gpu["ids"].as_array().map(Vec::len), Some(24));
     assert!(say("gpu:63").unwrap_err().to_string().contains("there is no GPU"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_that_is_lost_in_the_middle_of_a_reply_changes_nothing() -> anyhow::Result<()> {
+    if !has_gpu("a lost device") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
+    let order = folder.path().join("order");
+    let variable = format!("INGLENOOK_TEST_GPU={}", order.display());
+    let plan = NodePlan::new(ASKING).with(BACKEND, "\"gpu:0\"");
+    let plan = plan.behind(vec!["env".into(), variable.into()]);
+    let house = Household::strangers([plan]).await?;
+    let wish = Wish::text("Once upon a time", 32);
+    let undisturbed = house.asking().answer(&wish).await?;
+    let steps_of_one_reply = 32;
+    std::fs::write(&order, format!("lose {}", steps_of_one_reply + 8))?;
+    let told = house.asking().answer(&wish).await?;
+    assert!(!order.exists(), "the device was not lost: {told:?}");
+    assert_eq!(told.ids, undisturbed.ids);
+    assert!(house.asking().log().contains("was lost"), "{}", house.asking().log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_software_adapter_is_named_by_the_doctor_and_never_chosen() -> anyhow::Result<()> {
+    if !has_gpu("the doctor") {
+        return Ok(());
+    }
+    let house = Household::strangers([NodePlan::new(ASKING).with(BACKEND, "\"auto\"")]).await?;
+    let node = house.asking();
+    node.answer(&Wish::text("Once", 4)).await?;
+    until_on(node, "native").await?;
+    let gpus = adapters();
+    let found = node.client().doctor().await?;
+    for gpu in &gpus {
+        let name = format!("gpu:{} {}", gpu.index, gpu.name);
+        let told = found.iter().find(|it| it.sentence.starts_with(&name));
+        let told = told.map(|it| it.sentence.as_str()).unwrap_or_default();
+        assert!(told.contains("used"), "{found:?}");
+        if gpu.kind == AdapterKind::Software {
+            assert!(told.contains("only if it is named"), "{told}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_is_measured_in_a_process_of_its_own_whose_end_is_no_harm() -> anyhow::Result<()> {
+    let folder = tempfile::Builder::new().prefix("nook-").tempdir()?;
+    let command = WorkerCommand { program: nook()?.into(), arguments: vec!["worker".into()] };
+    let limits = WorkerLimits {
+        streams_max: 1,
+        memory_bytes_max: 1 << 30,
+        idle: Duration::from_secs(60),
+        backend: Backend::Auto,
+        falls_back: false,
+    };
+    let source = WorkerSource { command, folder: folder.path().to_owned(), limits };
+    let file = fixture("stories260K/stories260K-f32.gguf");
+    let path = FilePlace::new(file.clone());
+    let what = Measurable { model: ModelDigest([7; 32]), path, file: ModelFile::open(&file)? };
+    let tasks = Tasks::new();
+    let cpu = measure(&source, &what, Backend::Native, &tasks).await;
+    assert!(cpu.as_ref().is_ok_and(|it| !it.usual_reply(5).is_zero()), "{cpu:?}");
+    let missing = measure(&source, &what, Backend::GpuAt(63), &tasks).await;
+    assert!(matches!(&missing, Err(Unmeasured::Unfit(why)) if why.contains("GPU")), "{missing:?}");
+    if has_gpu("measuring") {
+        let gpu = measure(&source, &what, Backend::GpuAt(0), &tasks).await;
+        assert!(gpu.as_ref().is_ok_and(|it| !it.usual_reply(5).is_zero()), "{gpu:?}");
+    }
+    let crashing = WorkerCommand { program: "false".into(), arguments: Vec::new() };
+    let source = WorkerSource { command: crashing, ..source };
+    let broken = measure(&source, &what, Backend::GpuAt(0), &tasks).await;
+    assert!(matches!(broken, Err(Unmeasured::Broke(_))), "{broken:?}");
     Ok(())
 }

@@ -334,15 +334,6 @@ export const de: Strings = {
     notificationsHint: 'Wenn ein Gerät dazukommen möchte, ein Modell bereit ist oder das Teilen im Akkubetrieb pausiert. Sonst nichts.',
     safeGraphics: 'Sichere Grafik',
     safeGraphicsHint: 'Zeichnet dieses Fenster ab dem nächsten Start ohne die Grafikkarte. Für Fenster, die leer bleiben.',
-    computing: 'Grafikkarte',
-    cards: 'Grafikkarte benutzen',
-    cardUses: {
-      auto: 'Automatisch',
-      gpu: 'Immer',
-      native: 'Nie',
-    },
-    cardNamed: (backend) => `Wie in der Datei eingestellt: ${backend}`,
-    cardsHint: 'Automatisch: Dieser Computer misst Prozessor und Grafikkarte, während er sonst nichts zu tun hat, und nimmt, was mindestens ein Fünftel früher antwortet. Eine laufende Antwort geht dort weiter, wo sie begann. „Prüfung“ sagt, was gefunden wurde.',
     others: 'Andere Computer',
     pooling: 'Andere Computer benutzen',
     poolings: {

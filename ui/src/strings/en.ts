@@ -343,15 +343,6 @@ export const en = {
     notificationsHint: 'When a device wants to join, a model is ready, or sharing pauses on battery. Nothing else.',
     safeGraphics: 'Safe graphics',
     safeGraphicsHint: 'Draws this window without the graphics card, from the next start on. For windows that stay blank.',
-    computing: 'Graphics card',
-    cards: 'Use the graphics card',
-    cardUses: {
-      auto: 'Automatically',
-      gpu: 'Always',
-      native: 'Never',
-    },
-    cardNamed: (backend: string) => `As set in the file: ${backend}`,
-    cardsHint: 'Automatically: this computer measures the processor and the graphics card while it has nothing else to do, and takes what answers at least a fifth sooner. A reply that runs goes on where it began. Checks says what was found.',
     others: 'Other computers',
     pooling: 'Use other computers',
     poolings: {

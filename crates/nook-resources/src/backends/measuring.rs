@@ -55,7 +55,7 @@ pub struct Measurable {
 
 /// Why nothing was measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unmeasured {
+pub enum Unmeasured {
     /// The process ended, hung, or took too much.
     Broke(String),
     /// The device cannot compute this model.
@@ -96,7 +96,11 @@ pub(crate) async fn survey(source: &WorkerSource, tasks: &Tasks) -> Vec<GpuRepor
 }
 
 /// How fast `backend` computes the layers of `what`.
-pub(crate) async fn measure(
+///
+/// # Errors
+///
+/// [`Unmeasured`] says whether the device, the model or the memory is why.
+pub async fn measure(
     source: &WorkerSource,
     what: &Measurable,
     backend: Backend,

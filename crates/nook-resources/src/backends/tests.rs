@@ -1,3 +1,5 @@
+//! What is chosen, measured next and told, for facts that are made up.
+
 use nook_plan::Line;
 
 use super::*;

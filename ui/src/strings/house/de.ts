@@ -84,6 +84,17 @@ export const house: Strings['house'] = {
     cards_unused: (cards) =>
       `${cards} ist da und wird nicht benutzt: Ihr Treiber bietet kein Vulkan. Installiere den ganzen Treiber.`,
   },
+  cards: {
+    title: 'Grafikkarte',
+    use: 'Grafikkarte benutzen',
+    uses: {
+      auto: 'Automatisch',
+      gpu: 'Immer',
+      native: 'Nie',
+    },
+    named: (backend) => `Wie in der Datei eingestellt: ${backend}`,
+    hint: 'Automatisch: Dieser Computer misst Prozessor und Grafikkarte, während er sonst nichts zu tun hat, und nimmt, was mindestens ein Fünftel früher antwortet. Eine laufende Antwort geht dort weiter, wo sie begann. „Prüfung“ sagt, was gefunden wurde.',
+  },
   gpuUse: {
     chosen: 'benutzt, wie es gewählt wurde.',
     not_chosen: 'nicht benutzt, weil etwas anderes gewählt wurde.',

@@ -102,6 +102,17 @@ export const house = {
     cards_unused: (cards: string) =>
       `${cards} is there and not used: its driver offers no Vulkan. Install the whole driver.`,
   } satisfies Kinds<Condition, 'trouble'>,
+  cards: {
+    title: 'Graphics card',
+    use: 'Use the graphics card',
+    uses: {
+      auto: 'Automatically',
+      gpu: 'Always',
+      native: 'Never',
+    },
+    named: (backend: string) => `As set in the file: ${backend}`,
+    hint: 'Automatically: this computer measures the processor and the graphics card while it has nothing else to do, and takes what answers at least a fifth sooner. A reply that runs goes on where it began. Checks says what was found.',
+  },
   gpuUse: {
     chosen: 'used, as it was chosen.',
     not_chosen: 'not used, because something else was chosen.',
