@@ -36,4 +36,7 @@ pub struct WorkerVitals {
     pub cache_bytes: u64,
     /// Bytes of the conversations that are kept.
     pub parked_bytes: u64,
+    /// Where it computes, as the setting `distributed_inference.backend` names it; `auto` while it
+    /// has no model.
+    pub backend: String,
 }

@@ -54,11 +54,19 @@ pub enum ErrorCode {
     FetchLimit,
     /// That device fetched the layers and did not get them.
     FetchFailed,
+    /// The GPU that was named is not there, cannot be used, or this build cannot.
+    GpuMissing,
+    /// The layers or the conversation do not fit into the memory of the GPU.
+    GpuOutOfMemory,
+    /// Weights of that format cannot be computed on a GPU.
+    GpuNoKernel,
+    /// The GPU is gone, or its driver was reset.
+    GpuLost,
 }
 
 impl ErrorCode {
     /// Every code, in wire order.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 26] = [
         Self::SwitchedOff,
         Self::ShardUnavailable,
         Self::PipelineStalled,
@@ -81,6 +89,10 @@ impl ErrorCode {
         Self::DiskFull,
         Self::FetchLimit,
         Self::FetchFailed,
+        Self::GpuMissing,
+        Self::GpuOutOfMemory,
+        Self::GpuNoKernel,
+        Self::GpuLost,
     ];
 
     /// The stable name that programs match on.
@@ -109,6 +121,10 @@ impl ErrorCode {
             Self::DiskFull => "disk_full",
             Self::FetchLimit => "fetch_limit",
             Self::FetchFailed => "fetch_failed",
+            Self::GpuMissing => "gpu_missing",
+            Self::GpuOutOfMemory => "gpu_out_of_memory",
+            Self::GpuNoKernel => "gpu_no_kernel",
+            Self::GpuLost => "gpu_lost",
         }
     }
 
@@ -165,6 +181,18 @@ impl ErrorCode {
             }
             Self::FetchFailed => {
                 "That device could not get the layers. A device that has the whole model must be on, and let it copy."
+            }
+            Self::GpuMissing => {
+                "What was chosen to compute with cannot be used on that device. Check the driver, or choose automatically, under Settings."
+            }
+            Self::GpuOutOfMemory => {
+                "The graphics card has too little memory for it. Choose automatically, under Settings, or a smaller model."
+            }
+            Self::GpuNoKernel => {
+                "Graphics cards cannot compute models in this format. Choose automatically, under Settings, or another file of the model."
+            }
+            Self::GpuLost => {
+                "The graphics card stopped answering. What it computed is done again elsewhere."
             }
         }
     }

@@ -5,6 +5,7 @@
 //! feature `tasks`, the module `tasks` holds the only place that spawns background tasks.
 
 pub mod activation;
+pub mod backend;
 pub mod clock;
 pub mod code;
 pub mod env;
@@ -23,6 +24,7 @@ pub mod vocabulary;
 pub mod wake;
 
 pub use activation::{Activation, ActivationDtype, ActivationError};
+pub use backend::{Backend, UnknownBackend};
 pub use code::ErrorCode;
 pub use extent::Extent;
 pub use id::{ModelDigest, PeerId};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use nook_base::ActivationDtype;
+use nook_base::{ActivationDtype, Backend};
 
 pub(crate) use debug::{Debug, DebugLogits, DebugSubject, DebugTemplate, IsaChoice};
 pub(crate) use settings::{SettingsAction, SettingsWish};
@@ -366,6 +366,9 @@ pub(crate) struct House {
     /// Freeze one helper (SIGSTOP) after this many tokens.
     #[arg(long, value_name = "T")]
     pub(crate) stop_after: Option<u32>,
+    /// What computes on each node, as the setting `distributed_inference.backend` names it: native, gpu:0 …
+    #[arg(long, default_value_t = Backend::Auto, value_name = "BACKEND")]
+    pub(crate) backend: Backend,
     /// Keep the homes of the nodes, and say where they are.
     #[arg(long)]
     pub(crate) keep: bool,

@@ -32,8 +32,8 @@ pub(crate) const VARIABLES: [(&str, &str); 17] = [
     ("INGLENOOK_THREADS", "Threads that compute (default: one for each core)."),
     (
         "INGLENOOK_DEVICE",
-        "Where models compute: cpu; gpu:0, gpu:1 and so on for a GPU of any maker; and in builds for graphics \
-         cards cuda, cuda:1 or metal.",
+        "What computes models, over the setting distributed_inference.backend: auto, cpu, gpu, gpu:0 and so on; \
+         in builds with candle also candle-cpu, cuda, cuda:1 or metal.",
     ),
     (
         "HF_ENDPOINT",

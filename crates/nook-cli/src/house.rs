@@ -80,12 +80,12 @@ async fn live(
             output::note(text);
         }
     };
-    members.push(Member::start(folder, NAMES[0], None).await?);
+    members.push(Member::start(folder, NAMES[0], (None, house.backend)).await?);
     let model = generate::model_name(&members[0].client, &house.wish.model).await?;
     let layers = layers_of(&members[0], &model).await?;
     let shares = helper_shares(layers, usize::from(house.helpers))?;
     for (name, share) in NAMES[1..].iter().zip(&shares) {
-        members.push(Member::start(folder, name, Some(*share)).await?);
+        members.push(Member::start(folder, name, (Some(*share), house.backend)).await?);
     }
     say(format!("{} nodes run, each with its own home, port and identity", members.len()));
     let (asking, helpers) = members.split_first().context("the asking node was started above")?;

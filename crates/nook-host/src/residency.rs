@@ -146,6 +146,7 @@ mod tests {
             parked: 0,
             parked_bytes: 0,
             lent_bytes,
+            backend: nook_base::Backend::Native,
         }
     }
 

@@ -316,7 +316,10 @@ impl Fault {
             Self::Stopped => "Read it again.",
             Self::OutOfMemory { .. } => "Close other programs, or load fewer layers.",
             Self::NoThreads => "Close other programs.",
-            Self::DeviceSupport { .. } => "Compute on the processor.",
+            Self::DeviceSupport { .. } => {
+                "Set `distributed_inference.backend` to `auto`, `native` or `gpu`; the others need \
+                 a build with the feature `candle`, `cuda` or `metal`."
+            }
             Self::DeviceMissing { .. } => {
                 "Check the card and its driver, or compute on the processor."
             }

@@ -38,7 +38,7 @@ pub mod shape;
 pub mod synthetic;
 mod weights;
 
-pub use device::{Device, UnknownDevice};
+pub use device::Device;
 pub use error::{Fault, ManifestError, ModelError, PresenceError};
 pub use family::Architecture;
 pub use file::{ModelFile, TensorRange};

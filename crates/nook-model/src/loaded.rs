@@ -18,6 +18,7 @@ pub mod session;
 use std::sync::{Mutex, PoisonError};
 
 use nook_base::{LayerRange, ModelPart};
+use nook_gpu::Choice;
 use nook_kernels::{Arithmetic, CacheKind, Compute};
 
 use crate::device::Device;
@@ -118,7 +119,8 @@ impl LoadedModel {
         }
         let full = options.precision.is_full(&file);
         let opened = match device {
-            Device::Gpu(number) => GpuExecutor::open(number, full, &file).map(Executor::Gpu),
+            Device::Gpu(number) => on_gpu(Choice::Index(number), full, &file),
+            Device::BestGpu => on_gpu(Choice::Best, full, &file),
             _ => Executor::card(device, full, &file),
         };
         match opened {
@@ -376,6 +378,10 @@ impl Executor {
     fn card(device: Device, _: bool, _: &ModelFile) -> Result<Self, Fault> {
         Err(Fault::DeviceSupport { device: device.to_string() })
     }
+}
+
+fn on_gpu(choice: Choice, full: bool, file: &ModelFile) -> Result<Executor, Fault> {
+    GpuExecutor::open(choice, full, file).map(Executor::Gpu)
 }
 
 impl Cpu {

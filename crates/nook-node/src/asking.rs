@@ -115,6 +115,7 @@ impl State {
             Effect::UsesLent(model) => self.host.note_served(model),
             Effect::ReplyOver => self.tell_host(HostEvent::ReplyEnded),
             Effect::Keep(measured) | Effect::KeepNow(measured) => {
+                let measured = self.with_backends(measured);
                 let file = self.measured.clone();
                 let saved = async move { save(file, measured).await };
                 self.tasks.spawn_until_cancelled("keep", saved);
@@ -208,14 +209,14 @@ impl State {
     pub(crate) async fn keep_measured_now(&mut self) {
         for effect in self.ask_quietly(Event::Leave) {
             if let Effect::KeepNow(measured) = effect {
-                save(self.measured.clone(), measured).await;
+                save(self.measured.clone(), self.with_backends(measured)).await;
             }
         }
     }
 }
 
 /// Whether nobody would miss what measuring takes, as far as the machine says.
-fn is_at_rest(conditions: &Conditions) -> bool {
+pub(crate) fn is_at_rest(conditions: &Conditions) -> bool {
     conditions.on_battery != Some(true) && conditions.full_screen != Some(true)
 }
 

@@ -63,7 +63,7 @@ impl State {
                 drop(answer.send(self.change_setting(setting)));
             }
             Of::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
-            Of::Doctor { answer } => drop(answer.send(Ok(self.examine()))),
+            Of::Doctor { answer } => self.examine_gpus(self.examine(), answer),
             Of::Pipeline { answer } => drop(answer.send(Ok(self.pipeline_view()))),
             Of::Vitals { answer } => self.count_vitals(answer),
         }

@@ -2,15 +2,11 @@
 
 use nook_api::doctor::{Finding, Verdict};
 use nook_find::Health;
-use nook_machine::Card;
 use nook_trust::Purpose;
 
 use crate::present::find_trouble;
 use crate::state::State;
 use nook_api::views::{Condition, TroubleView};
-
-/// Where workers look for the device that is to compute.
-const DEVICE: &str = "INGLENOOK_DEVICE";
 
 /// With less room even chats and settings may not be saved.
 const DISK_FULL_BYTES: u64 = 500_000_000;
@@ -19,7 +15,7 @@ const DISK_FULL_BYTES: u64 = 500_000_000;
 const DISK_LOW_BYTES: u64 = 5_000_000_000;
 
 impl State {
-    /// Looks at everything that usually goes wrong.
+    /// Looks at everything that usually goes wrong, but for GPUs.
     pub(crate) fn examine(&self) -> Vec<Finding> {
         let mut findings = vec![
             self.examine_identity(),
@@ -33,8 +29,7 @@ impl State {
         }
         findings.push(self.examine_models());
         findings.extend(self.examine_disk());
-        findings.push(computes());
-        findings.extend(unused_cards(nook_machine::cards()));
+        findings.push(self.examine_computing());
         let other = self.workers.problems().borrow().clone();
         let other = other.into_iter().chain(self.problems.values().flatten().cloned());
         let other = other.chain(self.record_troubles());
@@ -155,42 +150,7 @@ fn disk_room(free_bytes: u64) -> Finding {
     finding(verdict, "disk", sentence, Condition::DiskRoom { free_bytes })
 }
 
-/// What computes here. A card that was chosen and is not there is told by the worker that looks for
-/// it.
-fn computes() -> Finding {
-    let chosen = chosen();
-    let sentence = match &chosen {
-        Some(card) => format!("models are computed on {card}, as {DEVICE} says"),
-        None => "models are computed on the processor".to_owned(),
-    };
-    let condition = Condition::Computes { card: chosen };
-    finding(Verdict::Well, "computing", sentence, condition)
-}
-
-/// A gaming PC whose card idles is what its owner wonders about.
-fn unused_cards(cards: &[Card]) -> Option<Finding> {
-    if cards.is_empty() || chosen().is_some() {
-        return None;
-    }
-    let name = |card: &Card| {
-        let gigabytes = card.memory_bytes as f64 / f64::from(1 << 30);
-        format!("{} ({gigabytes:.0} GB)", card.name)
-    };
-    let cards: Vec<String> = cards.iter().map(name).collect();
-    let sentence = format!(
-        "{} is there and not used; started with {DEVICE}=gpu:0, Inglenook computes on it",
-        cards.join(", ")
-    );
-    let condition = Condition::CardsUnused { cards };
-    Some(finding(Verdict::Note, "computing", sentence, condition))
-}
-
-/// The device that the owner has chosen, but for the processor.
-fn chosen() -> Option<String> {
-    nook_base::env::text(DEVICE).filter(|device| device != "cpu")
-}
-
-fn finding(
+pub(crate) fn finding(
     verdict: Verdict,
     subject: &str,
     sentence: impl Into<String>,
@@ -212,17 +172,6 @@ fn count(things: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_card_that_is_not_used_is_named_with_what_would_use_it() {
-        assert_eq!(unused_cards(&[]), None);
-        let card = |name: &str| Card { name: name.to_owned(), memory_bytes: 24 << 30 };
-        let found = unused_cards(&[card("NVIDIA One"), card("NVIDIA Two")]).unwrap();
-        assert_eq!(found.verdict, Verdict::Note);
-        let words = "NVIDIA One (24 GB), NVIDIA Two (24 GB) is there and not used; ";
-        assert!(found.sentence.starts_with(words), "{}", found.sentence);
-        assert!(found.sentence.contains("INGLENOOK_DEVICE=gpu:0"), "{}", found.sentence);
-    }
 
     #[test]
     fn a_disk_that_is_nearly_full_is_told_before_it_is_full() {

@@ -15,6 +15,7 @@
 mod asking;
 mod awake;
 mod chats;
+mod computing;
 mod devices;
 mod dispatch;
 mod doctor;

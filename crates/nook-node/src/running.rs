@@ -168,6 +168,7 @@ impl State {
         self.rest_when_quiet();
         self.stay_awake_while_needed();
         self.look_at_fits();
+        self.learn_backends();
         self.tell_library(LibraryEvent::Tick);
         let before = self.settings.settings().clone();
         match self.settings.reload() {

@@ -379,6 +379,7 @@ fn start_sides(
 
 /// Starts what acts on the outside by itself, once all parts are there.
 fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighting>> {
+    state.workers.backends().restore(crate::computing::restored(&measured.backends));
     state.ask(Event::Measured(measured));
     let sightings = start_finder(state);
     state.tell_devices(DeviceEvent::SettingsChanged);
@@ -508,7 +509,7 @@ fn start_workers(
 ) -> Workers {
     let folder = home.runtime().to_owned();
     let memory_total = nook_resources::memory::memory_total();
-    let limits = worker_limits(&settings.settings().host, memory_total);
+    let limits = worker_limits(settings.settings(), memory_total);
     Workers::start(WorkerSource { command, folder, limits }, tasks)
 }
 

@@ -42,6 +42,7 @@ impl State {
                     weight_bytes: status.weight_bytes,
                     cache_bytes: status.cache_bytes,
                     parked_bytes: status.parked_bytes,
+                    backend: status.backend.to_string(),
                 });
             }
             // Nobody waits any more: then nobody wants to know.

@@ -112,6 +112,10 @@ pub(crate) fn from_code(code: ErrorCode, sentence: String) -> ApiError {
         | ErrorCode::PipelineStalled
         | ErrorCode::Draining
         | ErrorCode::OutOfMemory
+        | ErrorCode::GpuMissing
+        | ErrorCode::GpuOutOfMemory
+        | ErrorCode::GpuNoKernel
+        | ErrorCode::GpuLost
         | ErrorCode::SwitchedOff => (StatusCode::SERVICE_UNAVAILABLE, Some(code.name())),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, Some(code.name())),
     };

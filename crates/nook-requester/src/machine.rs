@@ -83,6 +83,8 @@ pub enum Event {
     },
     /// What an earlier run of this node measured.
     Measured(Measured),
+    /// This device has measured its processor or a GPU: that is to be kept.
+    BackendsMeasured,
     /// A second has passed.
     Tick,
     /// A device answers what this one asked it to hold.
@@ -315,6 +317,10 @@ impl Requester {
             }
             Event::Measured(measured) => {
                 self.take_back(measured, around);
+                Vec::new()
+            }
+            Event::BackendsMeasured => {
+                self.keeping.note();
                 Vec::new()
             }
             Event::Tick => self.on_tick(around),

@@ -95,7 +95,8 @@ struct Patience {
 impl Patience {
     /// With devices that are asleep and took so long the last time; none where nobody is.
     fn with(asleep: &BTreeMap<PeerId, Option<Duration>>, now: Instant) -> Option<Self> {
-        let wait = asleep.values().map(|took| took.unwrap_or(WAKING_USUAL) + WAKING_MARGIN).max()?;
+        let wait =
+            asleep.values().map(|took| took.unwrap_or(WAKING_USUAL) + WAKING_MARGIN).max()?;
         Some(Self { woken: asleep.keys().copied().collect(), until: now + wait.min(WAKING_MAX) })
     }
 

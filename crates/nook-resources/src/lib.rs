@@ -5,6 +5,7 @@
 //! other. Nothing here decides who computes what.
 
 pub mod adverts;
+pub mod backends;
 pub mod catalogue;
 mod crashes;
 pub mod estimates;

@@ -46,6 +46,16 @@ fn soft_limit(limits: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
+/// Bytes that the process `pid` has in memory; `None` where the system does not say.
+pub(crate) fn memory_of(pid: u32) -> Option<u64> {
+    let mut system = sysinfo::System::new().ok()?;
+    let pid = sysinfo::Pid::from_u32(pid);
+    let with_memory = sysinfo::ProcessRefreshKind::nothing().with_memory();
+    let only = sysinfo::ProcessesToUpdate::Some(&[pid]);
+    system.refresh_processes_specifics(only, true, with_memory);
+    system.process(pid).map(sysinfo::Process::memory)
+}
+
 /// All memory of this device, in bytes, asked of the system once.
 pub fn memory_total() -> Option<u64> {
     static TOTAL: OnceLock<Option<u64>> = OnceLock::new();

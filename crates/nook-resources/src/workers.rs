@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId, clock};
+use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, PeerId, clock};
 use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits, WorkerStatus};
 use nook_wire::KeptHistory;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::backends::{Backends, Measurable, Placed};
 use crate::crashes::{CRASHES_MAX, Crashes};
 use nook_api::NodeError;
 use nook_api::views::{Trouble, TroubleView, Wording};
@@ -29,6 +30,9 @@ const DROPS_MAX: usize = 256;
 /// Longest wait for a worker to say what it does; one that is loading says nothing.
 const STATUS_LIMIT: Duration = Duration::from_millis(300);
 
+/// How often a worker that is to compute elsewhere is asked whether it holds a conversation.
+const SETTLE_LOOK: Duration = Duration::from_millis(500);
+
 /// A handle to the workers.
 #[derive(Debug, Clone)]
 pub struct Workers {
@@ -36,6 +40,7 @@ pub struct Workers {
     /// Apart from the requests, so that a flood of them holds nobody up who needs a worker.
     drops: mpsc::Sender<(Option<PeerId>, KeptHistory)>,
     problems: watch::Receiver<Vec<TroubleView>>,
+    backends: Backends,
 }
 
 type Waiter = oneshot::Sender<Result<Worker, NodeError>>;
@@ -46,10 +51,14 @@ enum Request {
     Started { model: ModelDigest, outcome: Result<Worker, NodeError> },
     Ended { model: ModelDigest, pid: u32, end: WorkerEnd },
     Rested { model: ModelDigest },
+    Settle,
+    Settled,
+    Source { answer: oneshot::Sender<WorkerSource> },
     Limit(WorkerLimits, MemoryShares),
     Free { model: ModelDigest, pid: u32, answer: oneshot::Sender<()> },
     Find { model: ModelDigest, answer: oneshot::Sender<Option<Worker>> },
-    All { answer: oneshot::Sender<Vec<(ModelDigest, Worker)>> },
+    Misplaced { answer: oneshot::Sender<Vec<ModelDigest>> },
+    All { answer: oneshot::Sender<Vec<(ModelDigest, Worker, Placed)>> },
     Forget { peer: Option<PeerId> },
     StopAll { answer: oneshot::Sender<()> },
 }
@@ -76,8 +85,8 @@ pub struct WorkerSource {
 }
 
 enum Slot {
-    Starting(Vec<Waiter>),
-    Running(Worker),
+    Starting(Vec<Waiter>, Placed),
+    Running(Worker, Placed),
 }
 
 struct Stable {
@@ -91,6 +100,9 @@ struct Stable {
     /// Models that rest.
     off: HashMap<ModelDigest, TroubleView>,
     problems: watch::Sender<Vec<TroubleView>>,
+    /// A task ends workers that compute elsewhere than new ones would.
+    is_settling: bool,
+    backends: Backends,
 }
 
 impl Workers {
@@ -98,6 +110,7 @@ impl Workers {
     pub fn start(source: WorkerSource, tasks: &Tasks) -> Self {
         let (requests, inbox) = mpsc::channel(REQUESTS_MAX);
         let (problems, seen) = watch::channel(Vec::new());
+        let backends = Backends::default();
         let shares = MemoryShares { of: BTreeMap::new(), rest: source.limits.memory_bytes_max };
         let stable = Stable {
             source,
@@ -109,10 +122,12 @@ impl Workers {
             crashes: Crashes::default(),
             off: HashMap::new(),
             problems,
+            is_settling: false,
+            backends: backends.clone(),
         };
         tasks.essential().spawn_until_cancelled("workers", stable.run(inbox));
         let (drops, named) = mpsc::channel(DROPS_MAX);
-        let workers = Self { requests, drops, problems: seen };
+        let workers = Self { requests, drops, problems: seen, backends };
         tasks.spawn_until_cancelled("drop-kept", workers.clone().pass_drops(named));
         workers
     }
@@ -133,20 +148,7 @@ impl Workers {
     /// Ends the worker of `model` if no conversation is held there, or, with `force`, whatever it
     /// does; its memory is free when this returns.
     pub async fn free(&self, model: ModelDigest, force: bool) {
-        let Some(worker) = self.find(model).await else {
-            return;
-        };
-        if !force {
-            let status = tokio::time::timeout(STATUS_LIMIT, worker.status()).await;
-            if !matches!(status, Ok(Ok(status)) if status.sessions == 0) {
-                return;
-            }
-        }
-        let (answer, wait) = oneshot::channel();
-        let request = Request::Free { model, pid: worker.pid(), answer };
-        if self.requests.send(request).await.is_ok() {
-            let _ = wait.await;
-        }
+        free(&self.requests, model, force).await;
     }
 
     /// Nothing is kept any more for `peer`, or for every other device than this one.
@@ -163,11 +165,34 @@ impl Workers {
         }
     }
 
+    /// What computes, and why.
+    #[must_use]
+    pub fn backends(&self) -> &Backends {
+        &self.backends
+    }
+
+    /// Looks for GPUs or measures one, where that is worth knowing; to be asked while nothing else
+    /// goes on. `known` are the models that lie here.
+    pub async fn learn(&self, known: &[Measurable], tasks: &Tasks) {
+        let Some(source) = ask(&self.requests, |answer| Request::Source { answer }).await else {
+            return;
+        };
+        let wanted = source.limits.backend;
+        if self.backends.learn((&source, tasks), wanted, known).await {
+            let _ = self.requests.send(Request::Settle).await;
+        }
+    }
+
+    /// Looks for GPUs, if nobody has yet.
+    pub async fn look_for_gpus(&self, tasks: &Tasks) {
+        if let Some(source) = ask(&self.requests, |answer| Request::Source { answer }).await {
+            self.backends.survey(&source, tasks).await;
+        }
+    }
+
     /// The worker of `model`, if one runs.
     pub async fn find(&self, model: ModelDigest) -> Option<Worker> {
-        let (answer, wait) = oneshot::channel();
-        self.requests.send(Request::Find { model, answer }).await.ok()?;
-        wait.await.ok().flatten()
+        ask(&self.requests, |answer| Request::Find { model, answer }).await.flatten()
     }
 
     /// Layers in the memory of the worker of `model`, if one runs and is not too busy to say so.
@@ -183,24 +208,23 @@ impl Workers {
 
     /// Every worker that runs, with what it says; nothing from one that is too busy to say so.
     pub async fn survey(&self) -> Vec<(ModelDigest, Option<WorkerStatus>)> {
-        let (answer, wait) = oneshot::channel();
-        if self.requests.send(Request::All { answer }).await.is_err() {
-            return Vec::new();
-        }
+        let all = ask(&self.requests, |answer| Request::All { answer }).await;
         let mut said = Vec::new();
-        for (model, worker) in wait.await.unwrap_or_default() {
+        for (model, worker, placed) in all.unwrap_or_default() {
             let status = tokio::time::timeout(STATUS_LIMIT, worker.status()).await;
-            said.push((model, status.ok().and_then(Result::ok)));
+            let status = status.ok().and_then(Result::ok);
+            if placed.falls_back && status.as_ref().is_some_and(|it| it.backend == Backend::Native)
+            {
+                self.backends.fell_back(placed, model);
+            }
+            said.push((model, status));
         }
         said
     }
 
     /// Ends every worker; their memory is free when this returns.
     pub async fn stop_all(&self) {
-        let (answer, wait) = oneshot::channel();
-        if self.requests.send(Request::StopAll { answer }).await.is_ok() {
-            let _ = wait.await;
-        }
+        let _ = ask(&self.requests, |answer| Request::StopAll { answer }).await;
     }
 
     /// Tells the workers what they are to drop. A model without a worker keeps nothing.
@@ -218,6 +242,32 @@ impl Workers {
     }
 }
 
+/// Asks the task that owns the workers; `None` where it has ended.
+async fn ask<T>(
+    requests: &mpsc::Sender<Request>,
+    request: impl FnOnce(oneshot::Sender<T>) -> Request,
+) -> Option<T> {
+    let (answer, wait) = oneshot::channel();
+    requests.send(request(answer)).await.ok()?;
+    wait.await.ok()
+}
+
+/// See [`Workers::free`].
+async fn free(requests: &mpsc::Sender<Request>, model: ModelDigest, force: bool) {
+    let found = ask(requests, |answer| Request::Find { model, answer }).await;
+    let Some(worker) = found.flatten() else {
+        return;
+    };
+    if !force {
+        let status = tokio::time::timeout(STATUS_LIMIT, worker.status()).await;
+        if !matches!(status, Ok(Ok(status)) if status.sessions == 0) {
+            return;
+        }
+    }
+    let pid = worker.pid();
+    let _ = ask(requests, |answer| Request::Free { model, pid, answer }).await;
+}
+
 impl Stable {
     async fn run(mut self, mut inbox: mpsc::Receiver<Request>) {
         while let Some(request) = inbox.recv().await {
@@ -233,17 +283,32 @@ impl Stable {
                     self.source.limits = limits;
                     self.shares = shares;
                     for (model, slot) in &self.slots {
-                        if let Slot::Running(worker) = slot {
+                        if let Slot::Running(worker, _) = slot {
                             worker.configure(self.limits(*model)).await;
                         }
                     }
+                    self.settle();
+                }
+                Request::Misplaced { answer } => {
+                    let _ = answer.send(self.misplaced());
+                }
+                Request::Settle => self.settle(),
+                Request::Source { answer } => drop(answer.send(self.source.clone())),
+                Request::Settled => {
+                    self.is_settling = false;
+                    self.settle();
                 }
                 Request::Find { model, answer } => {
                     let _ = answer.send(self.running(model));
                 }
                 Request::All { answer } => {
-                    let running = self.slots.keys().copied();
-                    let all = running.filter_map(|model| Some((model, self.running(model)?)));
+                    let placed = |slot: &Slot| match slot {
+                        Slot::Starting(_, placed) | Slot::Running(_, placed) => *placed,
+                    };
+                    let all = self.slots.iter();
+                    let all = all.filter_map(|(model, slot)| {
+                        Some((*model, self.running(*model)?, placed(slot)))
+                    });
                     let _ = answer.send(all.collect());
                 }
                 Request::Free { model, pid, answer } => {
@@ -257,14 +322,14 @@ impl Stable {
                 }
                 Request::Forget { peer } => {
                     for slot in self.slots.values() {
-                        if let Slot::Running(worker) = slot {
+                        if let Slot::Running(worker, _) = slot {
                             worker.forget(peer).await;
                         }
                     }
                 }
                 Request::StopAll { answer } => {
                     for (_, slot) in self.slots.drain() {
-                        if let Slot::Running(worker) = slot {
+                        if let Slot::Running(worker, _) = slot {
                             worker.stop().await;
                         }
                     }
@@ -277,13 +342,51 @@ impl Stable {
     fn limits(&self, model: ModelDigest) -> WorkerLimits {
         let limits = self.source.limits;
         let share = self.shares.of.get(&model).copied().unwrap_or(self.shares.rest);
-        WorkerLimits { memory_bytes_max: limits.memory_bytes_max.min(share), ..limits }
+        let Placed { backend, falls_back } = self.placed(model);
+        let memory_bytes_max = limits.memory_bytes_max.min(share);
+        WorkerLimits { memory_bytes_max, backend, falls_back, ..limits }
+    }
+
+    /// Where a worker that starts now computes.
+    fn placed(&self, model: ModelDigest) -> Placed {
+        self.backends.placed(self.source.limits.backend, model)
+    }
+
+    /// Models whose workers compute elsewhere than new ones would.
+    fn misplaced(&self) -> Vec<ModelDigest> {
+        let is_it = |(model, slot): &(&ModelDigest, &Slot)| {
+            let (Slot::Starting(_, placed) | Slot::Running(_, placed)) = slot;
+            *placed != self.placed(**model)
+        };
+        self.slots.iter().filter(is_it).map(|(model, _)| *model).collect()
+    }
+
+    /// Ends workers that compute elsewhere than new ones would, each when it holds no conversation.
+    fn settle(&mut self) {
+        if self.is_settling || self.misplaced().is_empty() {
+            return;
+        }
+        self.is_settling = true;
+        let requests = self.requests.clone();
+        self.tasks.spawn_until_cancelled("workers-settle", async move {
+            while let Some(models) = ask(&requests, |answer| Request::Misplaced { answer }).await
+                && !models.is_empty()
+            {
+                for model in models {
+                    free(&requests, model, false).await;
+                }
+                tokio::time::sleep(SETTLE_LOOK).await;
+            }
+            let _ = requests.send(Request::Settled).await;
+        });
     }
 
     fn running(&self, model: ModelDigest) -> Option<Worker> {
         match self.slots.get(&model) {
             // Its connection ends a moment before its process is known to have ended.
-            Some(Slot::Running(worker)) if !worker.mux().is_closed() && worker.end().is_none() => {
+            Some(Slot::Running(worker, _))
+                if !worker.mux().is_closed() && worker.end().is_none() =>
+            {
                 Some(worker.clone())
             }
             _ => None,
@@ -298,6 +401,7 @@ impl Stable {
     }
 
     fn get(&mut self, model: ModelDigest, name: String, answer: Waiter) {
+        self.backends.disturb();
         if let Some(TroubleView { sentence, trouble }) = self.off.get(&model) {
             let error = NodeError::new(ErrorCode::WorkerCrashed, sentence.clone());
             let wording =
@@ -311,11 +415,12 @@ impl Stable {
         }
         self.forget_old();
         self.names.insert(model, name);
-        if let Some(Slot::Starting(waiters)) = self.slots.get_mut(&model) {
+        if let Some(Slot::Starting(waiters, _)) = self.slots.get_mut(&model) {
             waiters.push(answer);
             return;
         }
-        self.slots.insert(model, Slot::Starting(vec![answer]));
+        let placed = self.backends.begin(self.source.limits.backend, model);
+        self.slots.insert(model, Slot::Starting(vec![answer], placed));
         let limits = self.limits(model);
         let (source, tasks, requests) =
             (self.source.clone(), self.tasks.clone(), self.requests.clone());
@@ -338,13 +443,13 @@ impl Stable {
     }
 
     fn started(&mut self, model: ModelDigest, outcome: Result<Worker, NodeError>) {
-        let waiters = match self.slots.remove(&model) {
-            Some(Slot::Starting(waiters)) => waiters,
-            _ => Vec::new(),
+        let (waiters, placed) = match self.slots.remove(&model) {
+            Some(Slot::Starting(waiters, placed)) => (waiters, placed),
+            _ => (Vec::new(), self.placed(model)),
         };
         match &outcome {
             Ok(worker) => {
-                self.slots.insert(model, Slot::Running(worker.clone()));
+                self.slots.insert(model, Slot::Running(worker.clone(), placed));
                 let (worker, requests) = (worker.clone(), self.requests.clone());
                 self.tasks.spawn_until_cancelled("worker-watch", async move {
                     let (pid, end) = (worker.pid(), worker.ended().await);
@@ -359,13 +464,33 @@ impl Stable {
     }
 
     fn ended(&mut self, model: ModelDigest, pid: u32, end: &WorkerEnd) {
-        if matches!(self.slots.get(&model), Some(Slot::Running(worker)) if worker.pid() == pid) {
+        let mut placed = None;
+        if let Some(Slot::Running(worker, at)) = self.slots.get(&model)
+            && worker.pid() == pid
+        {
+            placed = Some(*at);
             self.slots.remove(&model);
         }
-        if !end.asked {
-            let words = end.last_lines.last().map_or("it said nothing", String::as_str);
-            self.count_crash(model, &format!("{}; {words}", end.status));
+        if end.asked {
+            return;
         }
+        let words = end.last_lines.last().map_or("it said nothing", String::as_str);
+        let words = format!("{}; {words}", end.status);
+        match placed.and_then(|placed| self.backends.crashed(placed, &words)) {
+            Some(rest) => self.rest_gpu(rest),
+            None => self.count_crash(model, &words),
+        }
+    }
+
+    /// A measured GPU failed: nothing computes there for a while.
+    fn rest_gpu(&mut self, rest: Duration) {
+        tracing::warn!(minutes = rest.as_secs() / 60, "a GPU failed and rests");
+        self.settle();
+        let requests = self.requests.clone();
+        self.tasks.spawn_until_cancelled("gpu-rest", async move {
+            tokio::time::sleep(rest).await;
+            let _ = requests.send(Request::Settle).await;
+        });
     }
 
     fn count_crash(&mut self, model: ModelDigest, reason: &str) {

@@ -11,14 +11,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, clock};
-use nook_model::{LoadOptions, LoadedModel, LogitRows, ModelError, ModelFile, Precision, Session};
+use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, ModelPart, clock};
+use nook_model::{LoadedModel, LogitRows, ModelError, ModelFile, Session};
 use nook_wire::PassCounts;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::account::{Account, Caller, Refusal};
 use crate::failure::Failure;
 use crate::line::{Line, StepDone, StepInput, StepJob};
+use crate::place::{ComputePlace, backend_of};
 
 /// Jobs that may wait for the compute thread. Each call has at most one, so this is only met when
 /// more calls run than the mux allows; a caller beyond it waits.
@@ -48,6 +49,8 @@ pub(crate) struct Holding {
     pub(crate) head: bool,
     pub(crate) steps_done: u64,
     pub(crate) passes: PassCounts,
+    /// Where it computes; nothing is loaded where it says [`Backend::Auto`].
+    pub(crate) backend: Backend,
 }
 
 /// A conversation that was kept, to go on after its first `position` positions.
@@ -58,6 +61,7 @@ pub(crate) struct Resumed {
 }
 
 enum Job {
+    Place(ComputePlace),
     Hold {
         caller: Caller,
         path: Option<PathBuf>,
@@ -107,6 +111,13 @@ impl Compute {
     /// A number for a conversation.
     pub(crate) fn number_conversation(&self) -> u64 {
         self.conversations.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where what is loaded from now on is computed; a model that is there stays where it is.
+    pub(crate) async fn place(&self, place: ComputePlace) {
+        // As in `release_all`.
+        let _ = self.jobs.send(Job::Place(place)).await;
+        self.thread.unpark();
     }
 
     /// Makes sure that `part` of the model is in memory.
@@ -212,6 +223,7 @@ fn no_room(refusal: Refusal, layers: LayerRange, name: &str) -> Failure {
 /// The compute thread's own state.
 struct ComputeState {
     account: Account,
+    place: ComputePlace,
     model: Option<(ModelDigest, LoadedModel, ModelFile)>,
     /// Layers that are there because another device asked, and for this device's own use never
     /// since.
@@ -223,7 +235,14 @@ struct ComputeState {
 
 impl ComputeState {
     fn new(account: Account) -> Self {
-        Self { account, model: None, lent: BTreeSet::new(), lent_ends: 0, line: Line::default() }
+        Self {
+            account,
+            place: ComputePlace::default(),
+            model: None,
+            lent: BTreeSet::new(),
+            lent_ends: 0,
+            line: Line::default(),
+        }
     }
 
     fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
@@ -246,6 +265,8 @@ impl ComputeState {
                 std::thread::park_timeout(end.saturating_duration_since(clock::now()));
             } else if let Some((_, model, _)) = &self.model {
                 self.line.tick(model, &self.account);
+                #[cfg(all(feature = "test-faults", debug_assertions))]
+                crate::test_faults::lose(model, self.line.steps_done());
             }
         }
     }
@@ -254,8 +275,9 @@ impl ComputeState {
     fn take(&mut self, job: Job) {
         // A reply nobody waits for any more is dropped, and with it what it holds.
         match job {
+            Job::Place(place) => self.told(place),
             Job::Hold { caller, path, model, part, reply } => {
-                let _ = reply.send(self.hold(path, model, part, caller));
+                let _ = reply.send(self.hold(path.as_deref(), model, part, caller));
             }
             Job::Open { caller, model, part, positions_max, resumed, reply } => {
                 let _ = reply.send(self.open(caller, model, part, positions_max, resumed));
@@ -286,28 +308,71 @@ impl ComputeState {
         }
     }
 
+    /// Where it fell back, it stays: the device could not do it.
+    fn told(&mut self, place: ComputePlace) {
+        if self.place != ComputePlace::FALLEN_BACK {
+            self.place = place;
+        }
+    }
+
     fn hold(
         &mut self,
-        path: Option<PathBuf>,
+        path: Option<&Path>,
+        digest: ModelDigest,
+        part: ModelPart,
+        caller: Caller,
+    ) -> Result<Held, Failure> {
+        match self.hold_there(path, digest, part, caller) {
+            // What conversations remember lies on the device; while there are any, it is refused.
+            Err(failure)
+                if self.place.falls_back
+                    && failure.is_of_gpu()
+                    && self.account.balance().sessions == 0 =>
+            {
+                tracing::warn!("computing on the CPU: {}", failure.sentence);
+                self.leave_device();
+                self.hold_there(path, digest, part, caller)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Drops the model, to load it anew on the CPU.
+    fn leave_device(&mut self) {
+        self.account.free_parked();
+        if let Some((_, mut loaded, _)) = self.model.take() {
+            let lent = self.lent.iter().map(|at| loaded.part_bytes(&layer(*at)));
+            let lent = lent.sum::<u64>().saturating_add(self.lent_ends);
+            self.account.take_back_weights(lent);
+            release_all(&mut loaded);
+        }
+        self.lent.clear();
+        self.lent_ends = 0;
+        self.account.set_weights(0);
+        self.place = ComputePlace::FALLEN_BACK;
+    }
+
+    fn hold_there(
+        &mut self,
+        path: Option<&Path>,
         digest: ModelDigest,
         part: ModelPart,
         caller: Caller,
     ) -> Result<Held, Failure> {
         let started = clock::now();
         if self.model.is_none() {
-            let path = path.as_deref().ok_or_else(|| {
+            let path = path.ok_or_else(|| {
                 Failure::new(ErrorCode::NotFound, "no model was loaded into this worker yet")
             })?;
             let file = ModelFile::open(path)?;
-            let options = LoadOptions { threads: crate::threads(), precision: Precision::Auto };
-            let loaded = LoadedModel::new_on(file.clone(), crate::device()?, options)?;
+            let loaded = self.place.open(file.clone())?;
             self.model = Some((digest, loaded, file));
         }
         let (held, loaded, file) = self.model.as_mut().expect("it was put there just above");
         if *held != digest {
             return Err(ErrorCode::WeightsMismatch.into());
         }
-        let from = source(file, path.as_deref(), &part)?;
+        let from = source(file, path, &part)?;
         let ends_wanted = missing_ends_bytes(loaded, part);
         let wanted = missing_layers_bytes(loaded, part).saturating_add(ends_wanted);
         let new: Vec<u32> = part.layers.iter().filter(|at| !loaded.holds(&layer(*at))).collect();
@@ -414,6 +479,7 @@ impl ComputeState {
             head: loaded.has_head(),
             steps_done: self.line.steps_done(),
             passes: self.line.counts(),
+            backend: backend_of(loaded),
         }
     }
 }

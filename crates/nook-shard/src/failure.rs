@@ -1,7 +1,8 @@
 //! What a worker says when it cannot do what was asked: a code to act on and a sentence.
 
-use nook_base::ErrorCode;
-use nook_model::{Fault, ModelError, ResumeError, StepError, TruncateError, UnknownDevice};
+use nook_base::backend::DEVICE_VARIABLE;
+use nook_base::{ErrorCode, UnknownBackend};
+use nook_model::{Fault, ModelError, ResumeError, StepError, TruncateError};
 use nook_wire::WireError;
 
 use crate::account::Refusal;
@@ -14,6 +15,17 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Whether another device than a GPU could have done it.
+    pub(crate) fn is_of_gpu(&self) -> bool {
+        matches!(
+            self.code,
+            ErrorCode::GpuMissing
+                | ErrorCode::GpuOutOfMemory
+                | ErrorCode::GpuNoKernel
+                | ErrorCode::GpuLost
+        )
+    }
+
     pub(crate) fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
         Self { code, sentence: sentence.into() }
     }
@@ -48,35 +60,31 @@ impl From<ModelError> for Failure {
             Fault::OutOfMemory { .. } | Fault::NoThreads => ErrorCode::OutOfMemory,
             Fault::Gpu { ref error } => of_gpu(error.code()),
             Fault::ContextLength { .. } => ErrorCode::TooLong,
-            Fault::NoSuchLayers { .. }
-            | Fault::NotHeld { .. }
-            | Fault::Absent { .. }
-            | Fault::Card { .. }
-            | Fault::NoGpuKernel { .. }
-            | Fault::NeedsProcessor { .. }
+            Fault::NoSuchLayers { .. } | Fault::NotHeld { .. } | Fault::Absent { .. } => {
+                ErrorCode::BadRequest
+            }
+            Fault::NoGpuKernel { .. } | Fault::NeedsProcessor { .. } => ErrorCode::GpuNoKernel,
+            Fault::Card { .. }
             | Fault::DeviceSupport { .. }
             | Fault::DeviceMissing { .. }
-            | Fault::DeviceCapability { .. } => ErrorCode::BadRequest,
+            | Fault::DeviceCapability { .. } => ErrorCode::GpuMissing,
             _ => ErrorCode::BadModel,
         };
         Self::new(code, error.to_string())
     }
 }
 
-impl From<UnknownDevice> for Failure {
-    fn from(error: UnknownDevice) -> Self {
-        Self::new(ErrorCode::BadRequest, format!("INGLENOOK_DEVICE: {error}"))
+impl From<UnknownBackend> for Failure {
+    fn from(error: UnknownBackend) -> Self {
+        Self::new(ErrorCode::BadRequest, format!("{DEVICE_VARIABLE}: {error}"))
     }
 }
 
-/// A GPU without memory is no crash; one that is not there was asked for by a wrong name; a lost
-/// one ends the work here, so that it is done again elsewhere.
+/// The codes of GPUs have the same names there and here.
 fn of_gpu(code: &str) -> ErrorCode {
-    match code {
-        "gpu_out_of_memory" => ErrorCode::OutOfMemory,
-        "gpu_missing" => ErrorCode::BadRequest,
-        _ => ErrorCode::WorkerCrashed,
-    }
+    let same = ErrorCode::ALL.into_iter().find(|known| known.name() == code);
+    // A command that its driver refuses is a mistake in this program.
+    same.unwrap_or(ErrorCode::WorkerCrashed)
 }
 
 impl From<StepError> for Failure {

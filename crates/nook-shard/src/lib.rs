@@ -16,9 +16,12 @@ mod link;
 mod opening;
 mod over;
 mod pace;
+mod place;
 mod process;
 mod retained;
 mod serve;
+#[cfg(all(feature = "test-faults", debug_assertions))]
+mod test_faults;
 mod worker;
 mod worker_state;
 
@@ -27,7 +30,7 @@ pub use process::{
     LoadedPart, Worker, WorkerCommand, WorkerEnd, WorkerError, WorkerLimits, WorkerStartError,
     WorkerStatus,
 };
-pub use worker::worker_main;
+pub use worker::{GPU_LOST_EXIT, worker_main, worker_status};
 
 /// Threads for the forward pass: the cores of this machine, or what `INGLENOOK_THREADS` says.
 fn threads() -> usize {
@@ -35,13 +38,6 @@ fn threads() -> usize {
         .and_then(|text| text.parse().ok())
         .filter(|threads| (1..=1024).contains(threads))
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into))
-}
-
-/// Where models compute: the processor, or what `INGLENOOK_DEVICE` says. A device that is not there
-/// is an error and never silently another one.
-fn device() -> Result<nook_model::Device, nook_model::UnknownDevice> {
-    nook_base::env::text("INGLENOOK_DEVICE")
-        .map_or(Ok(nook_model::Device::Cpu), |text| text.parse())
 }
 
 /// Calls between a node and one of its workers: every stream of this device and of guests, and a

@@ -4,7 +4,7 @@
 //! How a conversation is kept when its call ends well ([`Conversation::park`]) stands beside how it
 //! is found again.
 
-use nook_base::{ActivationDtype, ModelDigest, ModelPart, clock};
+use nook_base::{ActivationDtype, ErrorCode, ModelDigest, ModelPart, clock};
 use nook_model::Session;
 use nook_mux::Call;
 use nook_wire::{LocalMessage, Message, Open, ResumePoint, WorkerMessage};
@@ -156,6 +156,12 @@ async fn manage(
             LocalMessage::Unloaded
         }
         LocalMessage::Status => worker.status().await,
+        LocalMessage::ListGpus => {
+            // Loading a driver may take long; the worker answers others meanwhile.
+            let gpus = tokio::task::spawn_blocking(crate::place::gpus).await;
+            let gpus = gpus.map_err(|_| Failure::from(ErrorCode::WorkerCrashed))?;
+            LocalMessage::Gpus { gpus }
+        }
         _ => return Err(out_of_turn("that does not begin a call").into()),
     };
     call.send(answer.into()).await?;

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use interprocess::local_socket::tokio::prelude::*;
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, ModelDigest, ModelPart, PeerId};
+use nook_base::{Backend, ErrorCode, ModelDigest, ModelPart, PeerId};
 use nook_mux::{Call, CallError, Incoming, Mux, Side};
-use nook_wire::{KeptHistory, LocalMessage, Message, PassCounts, WorkerMessage};
+use nook_wire::{GpuReport, KeptHistory, LocalMessage, Message, PassCounts, WorkerMessage};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, watch};
@@ -63,6 +63,11 @@ pub struct WorkerLimits {
     /// Weights are freed when no conversation was held for this long, and what is kept of a
     /// conversation when it was not used for this long.
     pub idle: Duration,
+    /// Where it computes. What a worker has loaded stays where it is.
+    pub backend: Backend,
+    /// Whether what that device cannot compute is computed on the CPU instead of being refused: the
+    /// device was measured, not named.
+    pub falls_back: bool,
 }
 
 /// A running worker. Cloning gives another handle to the same process.
@@ -83,6 +88,8 @@ pub struct WorkerEnd {
     pub asked: bool,
     /// Exit status in the system's words.
     pub status: String,
+    /// Whether it ended because its GPU is gone.
+    pub gpu_lost: bool,
     /// The last lines that it wrote on standard error.
     pub last_lines: Vec<String>,
 }
@@ -183,6 +190,8 @@ pub struct WorkerStatus {
     pub parked_bytes: u64,
     /// Bytes of weights and caches of other devices, part of `weight_bytes` and `cache_bytes`.
     pub lent_bytes: u64,
+    /// Where its model computes; [`Backend::Auto`] while it has none.
+    pub backend: Backend,
 }
 
 impl Worker {
@@ -238,6 +247,8 @@ impl Worker {
             memory_bytes_max: limits.memory_bytes_max,
             idle_seconds: u32::try_from(limits.idle.as_secs()).unwrap_or(u32::MAX),
             threads: 0,
+            backend: limits.backend,
+            falls_back: limits.falls_back,
         };
         // A closed connection shows in `ended`.
         let _ = self.mux.send(configure.into()).await;
@@ -293,6 +304,7 @@ impl Worker {
                 parked,
                 parked_bytes,
                 lent_bytes,
+                backend,
                 ..
             } => Ok(WorkerStatus {
                 held,
@@ -305,7 +317,16 @@ impl Worker {
                 parked,
                 parked_bytes,
                 lent_bytes,
+                backend,
             }),
+            _ => Err(WorkerError::OutOfTurn),
+        }
+    }
+
+    /// The GPUs of this computer, as their drivers tell.
+    pub async fn gpus(&self) -> Result<Vec<GpuReport>, WorkerError> {
+        match self.ask(LocalMessage::ListGpus).await? {
+            LocalMessage::Gpus { gpus } => Ok(gpus),
             _ => Err(WorkerError::OutOfTurn),
         }
     }
@@ -409,7 +430,12 @@ fn loaded(answer: LocalMessage) -> Result<LoadedPart, WorkerError> {
 
 impl WorkerEnd {
     fn unknown() -> Self {
-        Self { asked: true, status: "the node is shutting down".to_owned(), last_lines: Vec::new() }
+        Self {
+            asked: true,
+            status: "the node is shutting down".to_owned(),
+            gpu_lost: false,
+            last_lines: Vec::new(),
+        }
     }
 }
 
@@ -503,11 +529,13 @@ impl Process {
                 self.child.wait().await
             }
         };
+        let code = status.as_ref().ok().and_then(std::process::ExitStatus::code);
+        let gpu_lost = code == Some(i32::from(crate::GPU_LOST_EXIT));
         let status = words(status);
         if !asked {
             tracing::warn!(%status, "a worker ended unexpectedly");
         }
-        end.send_replace(Some(WorkerEnd { asked, status, last_lines: self.lines.all() }));
+        end.send_replace(Some(WorkerEnd { asked, status, gpu_lost, last_lines: self.lines.all() }));
     }
 }
 

@@ -38,8 +38,13 @@ pub(crate) async fn serve(worker: WorkerState, mut call: Call<WorkerMessage>) {
     };
     if let Over::Failed(failure) = over {
         tracing::debug!(call = ?call.id(), code = %failure.code, "call refused or failed");
+        let lost = (failure.code == ErrorCode::GpuLost).then(|| failure.sentence.clone());
         // The other side may have left already; then there is nobody to tell.
         let _ = call.send(Message::Error(failure.into()).into()).await;
+        if let Some(sentence) = lost {
+            tracing::error!("{sentence}");
+            worker.gpu_lost.cancel();
+        }
     }
 }
 

@@ -17,9 +17,11 @@ use nook_base::tasks::Tasks;
 use nook_mux::{Incoming, Mux, Side};
 use nook_wire::{LocalMessage, WorkerMessage};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::account::{Account, Limits};
 use crate::compute::Compute;
+use crate::place::ComputePlace;
 use crate::retained::Requester;
 use crate::worker_state::WorkerState;
 use crate::{link, serve};
@@ -29,6 +31,9 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 
 /// Longest wait for calls to end when the node has closed the connection.
 const LEAVING_LIMIT: Duration = Duration::from_secs(2);
+
+/// The status of a worker that ends because its GPU is gone.
+pub const GPU_LOST_EXIT: u8 = 75;
 
 /// Why a worker could not start or go on. Its text is the last line on standard error, where the
 /// node finds it.
@@ -44,11 +49,19 @@ enum WorkerError {
     Start(#[source] std::io::Error),
     #[error("cannot reach the node at {socket}: {source}")]
     Connect { socket: String, source: std::io::Error },
+    #[error("the GPU was lost; this process can compute nothing any more")]
+    GpuLost,
 }
 
 /// Runs a worker to its end; `arguments` are those after `worker`.
 #[must_use]
 pub fn worker_main(arguments: &[OsString]) -> ExitCode {
+    worker_status(arguments).into()
+}
+
+/// The same; with which status the process is to end.
+#[must_use]
+pub fn worker_status(arguments: &[OsString]) -> u8 {
     let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| "warn".to_owned());
     // Fails only when a subscriber is set already, which is as good.
     let _ = tracing_subscriber::fmt()
@@ -57,10 +70,10 @@ pub fn worker_main(arguments: &[OsString]) -> ExitCode {
         .with_ansi(false)
         .try_init();
     match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             tracing::error!("{error}");
-            ExitCode::FAILURE
+            if matches!(error, WorkerError::GpuLost) { GPU_LOST_EXIT } else { 1 }
         }
     }
 }
@@ -74,10 +87,11 @@ fn run(arguments: &[OsString]) -> Result<(), WorkerError> {
         return Err(WorkerError::Usage);
     };
     let token = read_token()?;
-    end_with_the_node().map_err(WorkerError::Start)?;
+    let gpu_lost = CancellationToken::new();
+    end_with_the_node(gpu_lost.clone()).map_err(WorkerError::Start)?;
     let account = Account::default();
     let compute = Compute::start(account.clone()).map_err(WorkerError::Start)?;
-    let worker = WorkerState { compute, account };
+    let worker = WorkerState { compute, account, gpu_lost };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -95,14 +109,18 @@ fn read_token() -> Result<[u8; 32], WorkerError> {
     bytes.try_into().map_err(|_| WorkerError::NoToken)
 }
 
-/// Ends this process when standard input ends: then the node is gone, however it went.
-fn end_with_the_node() -> std::io::Result<()> {
-    std::thread::Builder::new().name("node-watch".to_owned()).spawn(|| {
+/// Ends this process when standard input ends: then the node is gone, however it went, or wants it
+/// gone.
+fn end_with_the_node(gpu_lost: CancellationToken) -> std::io::Result<()> {
+    std::thread::Builder::new().name("node-watch".to_owned()).spawn(move || {
         let mut sink = Vec::new();
         let mut stdin = std::io::stdin().lock();
         loop {
             sink.clear();
             match stdin.read_until(b'\n', &mut sink) {
+                Ok(0) | Err(_) if gpu_lost.is_cancelled() => {
+                    std::process::exit(GPU_LOST_EXIT.into())
+                }
                 Ok(0) | Err(_) => std::process::exit(0),
                 Ok(_) => {}
             }
@@ -123,7 +141,12 @@ async fn attend(worker: WorkerState, socket: &str, token: [u8; 32]) -> Result<()
     }
     let (idle_choice, idle_changes) = mpsc::channel(1);
     tasks.spawn_until_cancelled("eviction", evict_when_idle(worker.clone(), idle_changes));
-    while let Some(event) = incoming.recv().await {
+    loop {
+        let event = tokio::select! {
+            event = incoming.recv() => event,
+            () = worker.gpu_lost.cancelled() => break,
+        };
+        let Some(event) = event else { break };
         match event {
             Incoming::Call(call) => {
                 let worker = worker.clone();
@@ -133,8 +156,11 @@ async fn attend(worker: WorkerState, socket: &str, token: [u8; 32]) -> Result<()
                 streams_max,
                 memory_bytes_max,
                 idle_seconds,
+                backend,
+                falls_back,
                 ..
             })) => {
+                worker.compute.place(ComputePlace { backend, falls_back }).await;
                 worker
                     .account
                     .allow(Limits { bytes_max: memory_bytes_max, guests_max: streams_max });
@@ -152,7 +178,7 @@ async fn attend(worker: WorkerState, socket: &str, token: [u8; 32]) -> Result<()
         }
     }
     tasks.shut_down(LEAVING_LIMIT).await;
-    Ok(())
+    if worker.gpu_lost.is_cancelled() { Err(WorkerError::GpuLost) } else { Ok(()) }
 }
 
 /// Frees the weights when no conversation was held for the time that the owner chose, and what is

@@ -1,6 +1,7 @@
 //! What every call of a worker shares.
 
 use nook_wire::LocalMessage;
+use tokio_util::sync::CancellationToken;
 
 use crate::account::Account;
 use crate::compute::Compute;
@@ -10,6 +11,8 @@ use crate::compute::Compute;
 pub(crate) struct WorkerState {
     pub(crate) compute: Compute,
     pub(crate) account: Account,
+    /// Cancelled when the GPU is gone: nothing can be computed in this process any more.
+    pub(crate) gpu_lost: CancellationToken,
 }
 
 impl WorkerState {
@@ -36,6 +39,7 @@ impl WorkerState {
             parked: balance.parked,
             parked_bytes: balance.parked_bytes,
             lent_bytes: balance.lent,
+            backend: holding.backend,
         }
     }
 }

@@ -49,8 +49,9 @@ pub use library::{
     Staged, Stager, Take, partial_file_name, recover_move,
 };
 pub use measured::{
-    CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX, Measured, MeasuredConduct,
-    MeasuredFile, MeasuredGain, MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
+    BACKEND_LIFE_SECONDS, CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX,
+    Measured, MeasuredBackend, MeasuredConduct, MeasuredFile, MeasuredGain, MeasuredSpeed,
+    MeasuredWay, SPEED_LIFE_SECONDS,
 };
 pub use peers::{HelpAnswer, PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
 pub use port_key::{PortKey, PortKeyError};

@@ -1,7 +1,7 @@
 //! What was measured of devices and models, for the next start of the node.
 //!
 //! One file, `measured.json`, private to the owner: speeds, ways, sizes of numbers, and who is left
-//! out until when. Numbers, ids and digests are all that is in it. Everything has the time of its
+//! out until when. Numbers, ids, digests, and names of graphics cards are all that is in it. Everything has the time of its
 //! last measurement, and what is older than its life is not handed out again. Nothing here is worth
 //! a refusal to start: a file that cannot be read is reported, and the next save replaces it.
 
@@ -24,6 +24,10 @@ pub const SPEED_LIFE_SECONDS: u64 = 7 * 24 * 3600;
 
 /// How long the sizes of a model's numbers are believed. They belong to the file, not to a machine.
 pub const GAIN_LIFE_SECONDS: u64 = 90 * 24 * 3600;
+
+/// How long it is believed which of the processor and the GPUs is faster with a model, as long as
+/// the driver and this program stay the same.
+pub const BACKEND_LIFE_SECONDS: u64 = 90 * 24 * 3600;
 
 /// How long it counts how often a device was left out before.
 pub const CONDUCT_LIFE_SECONDS: u64 = 24 * 3600;
@@ -48,6 +52,9 @@ pub struct Measured {
     pub norm_bounds: Vec<MeasuredGain>,
     /// Who failed.
     pub conduct: Vec<MeasuredConduct>,
+    /// How fast the processor and the GPUs of this device compute the layers of models.
+    #[serde(default)]
+    pub backends: Vec<MeasuredBackend>,
 }
 
 /// How fast one device computes one model; what nobody measured is absent.
@@ -117,6 +124,26 @@ pub struct GainRange {
     pub ours: bool,
 }
 
+/// How fast one processor or GPU of this device computes one model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredBackend {
+    /// The model.
+    #[serde(with = "model")]
+    pub model: ModelDigest,
+    /// Which, with its driver: another one is measured anew.
+    pub device: String,
+    /// One position: fixed, and for each layer.
+    pub decode: [u64; 2],
+    /// Many positions: fixed, and for each layer and position.
+    pub prefill: [u64; 2],
+    /// Layers of the model.
+    pub layers: u32,
+    /// Bytes of its weights.
+    pub weight_bytes: u64,
+    /// When it was measured.
+    pub at: u64,
+}
+
 /// How one device behaved.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredConduct {
@@ -152,6 +179,7 @@ impl MeasuredFile {
         measured.speeds.retain(|it| counts(it.at, SPEED_LIFE_SECONDS));
         measured.ways.retain(|it| counts(it.at, SPEED_LIFE_SECONDS) && it.device.is_some());
         measured.norm_bounds.retain(|it| counts(it.at, GAIN_LIFE_SECONDS) && it.is_sound());
+        measured.backends.retain(|it| counts(it.at, BACKEND_LIFE_SECONDS));
         measured.conduct.retain(|it| counts(it.until, CONDUCT_LIFE_SECONDS) && it.device.is_some());
         bound(&mut measured);
         Ok(measured)
@@ -180,6 +208,7 @@ fn bound(measured: &mut Measured) {
     newest(&mut measured.ways, |it| it.at);
     newest(&mut measured.norm_bounds, |it| it.at);
     newest(&mut measured.conduct, |it| it.until);
+    newest(&mut measured.backends, |it| it.at);
 }
 
 /// The newest [`MEASURED_MAX`] entries, in the order they have.

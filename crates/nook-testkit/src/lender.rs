@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nook_api::views::{DeviceView, Trust};
-use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, clock};
+use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_link::{Link, LinkEvent};
 use nook_mux::{Call, CallError, CallSender};
 use nook_node::WorkerCommand;
@@ -124,8 +124,13 @@ impl Lender {
         let tasks = device.tasks().clone();
         let command =
             WorkerCommand { program: nook()?.to_owned(), arguments: vec!["worker".into()] };
-        let limits =
-            WorkerLimits { streams_max: 8, memory_bytes_max, idle: Duration::from_secs(600) };
+        let limits = WorkerLimits {
+            streams_max: 8,
+            memory_bytes_max,
+            idle: Duration::from_secs(600),
+            backend: Backend::Native,
+            falls_back: false,
+        };
         let worker = Worker::start(&command, folder.path(), limits, &tasks).await?;
         let recorded = Arc::<Mutex<Recorded>>::default();
         let garbage = Arc::<Mutex<Option<Garbage>>>::default();

@@ -34,6 +34,9 @@ impl NodePlan {
             // One machine gains nothing by dividing a model among its own processes; what is tested
             // is the dividing.
             .with("distributed_inference.pooling", "\"always\"")
+            // Looking for GPUs and measuring them takes processes of its own, and the time of
+            // tests that are about something else.
+            .with("distributed_inference.backend", "\"native\"")
             // Whoever tests on a laptop may do so on battery.
             .with("distributed_inference.host.pause.on_battery", "false")
             .with("distributed_inference.host.pause.in_full_screen", "false")
@@ -44,7 +47,9 @@ impl NodePlan {
     #[must_use]
     pub fn installed(name: &'static str) -> Self {
         let mut plan = Self::new(name);
-        plan.settings.retain(|(key, _)| key != "distributed_inference.pooling");
+        plan.settings.retain(|(key, _)| {
+            key != "distributed_inference.pooling" && key != "distributed_inference.backend"
+        });
         plan
     }
 

@@ -169,6 +169,10 @@ kinds! {
     Release = 0x58, Either;
     /// Local: drop what is kept of one conversation.
     DropKeptOf = 0x59, Either;
+    /// Local: which GPUs are there?
+    ListGpus = 0x5a, Either;
+    /// Local: the answer.
+    Gpus = 0x5b, Either;
 }
 
 impl Kind {

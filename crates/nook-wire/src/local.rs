@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use bytes::{Bytes, BytesMut};
 use nook_base::limits::STEP_TOKENS_MAX;
 use nook_base::{
-    ActivationDtype, LayerRange, LogitRows, ModelDigest, ModelPart, PeerId, PrefixHash, Sensitive,
+    ActivationDtype, Backend, LayerRange, LogitRows, ModelDigest, ModelPart, PeerId, PrefixHash,
+    Sensitive,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::body::{read_body, write_body};
 use crate::bounded;
 use crate::error::DecodeError;
+use crate::gpus::{GPUS_MAX, GpuReport};
 use crate::kind::Kind;
 use crate::kv_migration::KeptHistory;
 use crate::message::{Message, WireMessage};
@@ -55,6 +57,11 @@ pub enum LocalMessage {
         idle_seconds: u32,
         /// Threads that compute.
         threads: u16,
+        /// Where it computes. What a model was loaded on first stays.
+        backend: Backend,
+        /// Whether it computes on the CPU what that device cannot: the device was measured, not
+        /// named by the owner.
+        falls_back: bool,
     },
     /// Load a part of a model into memory.
     Load {
@@ -169,6 +176,8 @@ pub enum LocalMessage {
         /// Memory that weights and caches of other devices take; part of `weight_bytes` and
         /// `cache_bytes`.
         lent_bytes: u64,
+        /// Where its model computes; [`Backend::Auto`] while it has none.
+        backend: Backend,
     },
     /// First on a call that a node serves for another device, before that device's own frames,
     /// which could not say it: who asks. Without it nothing is kept after the call.
@@ -193,6 +202,17 @@ pub enum LocalMessage {
         peer: Option<PeerId>,
         /// Which.
         kept: KeptHistory,
+    },
+    /// Which GPUs does this computer have? Their drivers are loaded for it.
+    ListGpus,
+    /// The answer; a list without one says that there is no driver.
+    Gpus {
+        /// In the order of `gpu:N`.
+        #[serde(
+            serialize_with = "bounded::write_list::<GPUS_MAX, _, _>",
+            deserialize_with = "bounded::read_list::<GPUS_MAX, _, _>"
+        )]
+        gpus: Vec<GpuReport>,
     },
 }
 
@@ -232,6 +252,8 @@ impl LocalMessage {
             Self::Forget { .. } => Kind::Forget,
             Self::Release { .. } => Kind::Release,
             Self::DropKeptOf { .. } => Kind::DropKeptOf,
+            Self::ListGpus => Kind::ListGpus,
+            Self::Gpus { .. } => Kind::Gpus,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nook_base::tasks::Tasks;
-use nook_base::{ModelPart, PeerId, clock};
+use nook_base::{Backend, ModelPart, PeerId, clock};
 use nook_link::{Identity, KnownPeer, LinkEvent, Links};
 use nook_mux::Call;
 use nook_shard::{Worker, WorkerCommand, WorkerLimits};
@@ -21,8 +21,13 @@ use super::steps::{self, Course, Taken};
 use crate::figures::Spread;
 
 /// What the worker may use; far more than the small models take.
-const LIMITS: WorkerLimits =
-    WorkerLimits { streams_max: 4, memory_bytes_max: 8 << 30, idle: Duration::from_secs(600) };
+const LIMITS: WorkerLimits = WorkerLimits {
+    streams_max: 4,
+    memory_bytes_max: 8 << 30,
+    idle: Duration::from_secs(600),
+    backend: Backend::Native,
+    falls_back: false,
+};
 
 /// The worker alone: its local socket, no link, no node between.
 pub(crate) async fn worker(file: &Path, course: Course, tasks: &Tasks) -> anyhow::Result<Taken> {

@@ -29,6 +29,7 @@ mod forwarding;
 mod gains;
 mod garbage;
 mod golden;
+mod gpu;
 mod handover;
 mod helping;
 mod home;

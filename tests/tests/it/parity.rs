@@ -72,7 +72,12 @@ async fn a_model_with_known_answers_is_reproduced_at_every_cut() -> anyhow::Resu
 }
 
 /// Has the layers `[first, end)` computed by the helper from now on.
-async fn cut(house: &Household, model: &str, first: u32, end: u32) -> anyhow::Result<()> {
+pub(crate) async fn cut(
+    house: &Household,
+    model: &str,
+    first: u32,
+    end: u32,
+) -> anyhow::Result<()> {
     let asking = house.asking();
     asking.edit_settings("distributed_inference.local_prefix_layers", i64::from(first))?;
     asking.edit_settings("distributed_inference.local_suffix_layers", i64::from(5 - end))?;

@@ -3,4 +3,4 @@
 /**
  * Why something was refused or ended.
  */
-export type ErrorCode = "switched_off" | "shard_unavailable" | "pipeline_stalled" | "weights_mismatch" | "bad_request" | "trust_denied" | "busy" | "version_mismatch" | "history_mismatch" | "too_long" | "draining" | "out_of_memory" | "worker_crashed" | "corrupt_activation" | "rate_limited" | "not_found" | "bad_model" | "cancelled" | "activation_overflow" | "disk_full" | "fetch_limit" | "fetch_failed";
+export type ErrorCode = "switched_off" | "shard_unavailable" | "pipeline_stalled" | "weights_mismatch" | "bad_request" | "trust_denied" | "busy" | "version_mismatch" | "history_mismatch" | "too_long" | "draining" | "out_of_memory" | "worker_crashed" | "corrupt_activation" | "rate_limited" | "not_found" | "bad_model" | "cancelled" | "activation_overflow" | "disk_full" | "fetch_limit" | "fetch_failed" | "gpu_missing" | "gpu_out_of_memory" | "gpu_no_kernel" | "gpu_lost";

@@ -31,4 +31,9 @@ cache_bytes: number,
 /**
  * Bytes of the conversations that are kept.
  */
-parked_bytes: number, };
+parked_bytes: number, 
+/**
+ * Where it computes, as the setting `distributed_inference.backend` names it; `auto` while it
+ * has no model.
+ */
+backend: string, };

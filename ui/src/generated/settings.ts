@@ -42,6 +42,8 @@ export interface SettingValues {
   'window.safe_graphics': boolean;
   /** Whether this computer works with others at all. Without it, it neither shares nor asks. */
   'distributed_inference.enabled': boolean;
+  /** What computes models on this computer. `auto` measures the processor and each graphics card while nothing else goes on, and takes what answers at least a fifth sooner; `native` is the processor, `gpu` the fastest graphics card, `gpu:0` that of this number in `nook doctor`. `candle`, `candle:cuda:0` and `candle:metal` need a build of their own. A reply that runs goes on where it began. */
+  'distributed_inference.backend': string;
   /** When other computers help: if the reply is predicted to be faster or this computer cannot compute it alone (`when_faster`), or whenever they offer the layers (`always`). */
   'distributed_inference.pooling': 'when_faster' | 'always';
   /** How layers are divided: as predicted to be best (`planned`), in equal parts (`uniform`), or in proportion to speed with no computer left out (`weighted`). */
@@ -118,6 +120,7 @@ export const DEFAULTS: SettingValues = {
   'window.notifications': true,
   'window.safe_graphics': false,
   'distributed_inference.enabled': true,
+  'distributed_inference.backend': "auto",
   'distributed_inference.pooling': "when_faster",
   'distributed_inference.split': "planned",
   'distributed_inference.whole_on_own_devices': false,
@@ -159,6 +162,7 @@ export const OFFERED = [
   'network.wake_helpers',
   'window.notifications',
   'window.safe_graphics',
+  'distributed_inference.backend',
   'distributed_inference.pooling',
   'distributed_inference.whole_on_own_devices',
   'distributed_inference.spot_checks_per_thousand',

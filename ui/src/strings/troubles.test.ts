@@ -7,6 +7,7 @@ import type { Condition } from '../generated/Condition';
 import type { DeviceTrouble } from '../generated/DeviceTrouble';
 import type { DeviceView } from '../generated/DeviceView';
 import type { FolderTrouble } from '../generated/FolderTrouble';
+import type { GpuUseView } from '../generated/GpuUseView';
 import type { KeyPlace } from '../generated/KeyPlace';
 import type { MeView } from '../generated/MeView';
 import type { Trouble } from '../generated/Trouble';
@@ -64,6 +65,16 @@ const TROUBLES: OneOfEach<Trouble> = {
 
 const KEY: KeyPlace = { kind: 'file', path: '/data/key' };
 
+const GPU_USES: OneOfEach<GpuUseView> = {
+  chosen: { kind: 'chosen' },
+  not_chosen: { kind: 'not_chosen' },
+  software: { kind: 'software' },
+  unmeasured: { kind: 'unmeasured' },
+  measured: { kind: 'measured', is_used: false, cpu: 6.71, gpu: 5.5 },
+  resting: { kind: 'resting', minutes: 4, reason: 'the worker ended.' },
+  unfit: { kind: 'unfit', reason: 'it has too little memory for it.' },
+};
+
 const CONDITIONS: OneOfEach<Condition> = {
   identity: { kind: 'identity', name: 'Attic', short_id: 'abcd2345', key: KEY },
   listening: { kind: 'listening', port: 4588, connected: 3 },
@@ -77,7 +88,8 @@ const CONDITIONS: OneOfEach<Condition> = {
   cable_unused: { kind: 'cable_unused', device: 'Attic', address: '192.168.1.20:4588' },
   models: { kind: 'models', count: 5 },
   disk_room: { kind: 'disk_room', free_bytes: 84.3e9 },
-  computes: { kind: 'computes', card: 'cuda:1' },
+  computes: { kind: 'computes', backend: 'auto', now: ['gpu:0', 'native'] },
+  gpu: { kind: 'gpu', number: 1, name: 'Radeon 780M', api: 'vulkan', driver: 'Mesa 25.1', memory_bytes: 4e9, used: { kind: 'measured', is_used: true, cpu: 4, gpu: 9 } },
   cards_unused: { kind: 'cards_unused', cards: ['NVIDIA GeForce RTX 4090 (24 GB)'] },
   trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
 };
@@ -174,7 +186,9 @@ const SAID: [string, () => string, unknown[]][] = [
   ...Object.keys(WRONG).map((wrong): [string, () => string, unknown[]] =>
     [`wrong ${wrong}`, () => trouble(ofDevice({ kind: 'suspect', wrong: wrong as WrongResult, reason: 'x' })), ['Attic']]),
   ...Object.values(CONDITIONS).map((fact): [string, () => string, unknown[]] =>
-    [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'free_bytes')]),
+    [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'free_bytes', 'memory_bytes', 'used', ...(fact.kind === 'computes' ? ['backend'] : []))]),
+  ...Object.values(GPU_USES).map((fact): [string, () => string, unknown[]] =>
+    [`gpu ${fact.kind}`, () => condition({ ...CONDITIONS.gpu, used: fact }), valuesOf(fact, 'is_used', 'cpu', 'gpu')]),
   ...Object.values(LEFT_OUT).map((fact): [string, () => string, unknown[]] => [`left out ${fact.kind}`, () => leftOut(fact), []]),
   ...Object.values(WORDINGS).map((fact): [string, () => string, unknown[]] =>
     [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble', 'needs_bytes', 'free_bytes', 'others', 'only_here')]),

@@ -8,12 +8,13 @@
 import type { Condition } from '../generated/Condition';
 import type { DeviceTrouble } from '../generated/DeviceTrouble';
 import type { Finding } from '../generated/Finding';
+import type { GpuUseView } from '../generated/GpuUseView';
 import type { MeView } from '../generated/MeView';
 import type { KeyPlace } from '../generated/KeyPlace';
 import type { Trouble } from '../generated/Trouble';
 import type { TroubleView } from '../generated/TroubleView';
 import type { WhyLeftOut } from '../generated/WhyLeftOut';
-import { bytes, milliseconds, seconds, whole } from '../kit/words';
+import { bytes, milliseconds, seconds, speed, whole } from '../kit/words';
 import { t } from './index';
 import { ended, why } from './reasons';
 
@@ -100,9 +101,28 @@ function conditionWords(condition: Condition): string {
     case 'cable_unused': return says.cable_unused(condition.device, condition.address);
     case 'models': return says.models(condition.count);
     case 'disk_room': return says.disk_room(bytes(condition.free_bytes));
-    case 'computes': return says.computes(condition.card);
+    case 'computes': return says.computes(condition.backend, condition.now.join(', '));
+    case 'gpu': {
+      const { number, name, api, driver, memory_bytes: memory } = condition;
+      const facts = [api, driver, ...(memory === null ? [] : [bytes(memory)])].join(', ');
+      return says.gpu(`gpu:${number} ${name} (${facts})`, gpuUse(condition.used));
+    }
     case 'cards_unused': return says.cards_unused(condition.cards.join(', '));
     case 'trouble': return troubleWords(condition.trouble);
+  }
+}
+
+/** Why a graphics card is used, or why not. */
+function gpuUse(used: GpuUseView): string {
+  const says = t.house.gpuUse;
+  switch (used.kind) {
+    case 'chosen': return says.chosen;
+    case 'not_chosen': return says.not_chosen;
+    case 'software': return says.software;
+    case 'unmeasured': return says.unmeasured;
+    case 'measured': return says.measured(used.is_used, speed(used.cpu), speed(used.gpu));
+    case 'resting': return says.resting(used.minutes, used.reason);
+    case 'unfit': return says.unfit(used.reason);
   }
 }
 

@@ -188,6 +188,20 @@ describe('settings', () => {
     expect(backend.house.settings.values['distributed_inference.pooling']).toBe('always');
   });
 
+  it('say whether the graphics card is used, and show what only the file can name', async () => {
+    await go('settings');
+    const choice = screen.getByTestId<HTMLSelectElement>('use-card');
+    expect(choice.value).toBe('auto');
+    expect([...choice.options].map((option) => option.value)).toEqual(['auto', 'gpu', 'native']);
+    await user.selectOptions(choice, 'native');
+    expect(backend.house.settings.values['distributed_inference.backend']).toBe('native');
+    backend.change((house) => { house.settings.values['distributed_inference.backend'] = 'gpu:1'; });
+    await vi.waitFor(() => { expect(choice.value).toBe('gpu:1'); });
+    expect(choice.selectedOptions[0]?.textContent).toBe('As set in the file: gpu:1');
+    await user.selectOptions(choice, 'auto');
+    expect(backend.house.settings.values['distributed_inference.backend']).toBe('auto');
+  });
+
   it('keep the language and load the page anew', () => {
     const reload = vi.fn();
     state.speak('de', reload);

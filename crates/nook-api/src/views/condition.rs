@@ -75,10 +75,27 @@ enum Condition {
     },
     /// What computes the models.
     Computes {
-        /// The graphics card that was chosen, as `INGLENOOK_DEVICE` names it; absent: the processor.
-        card: Option<String>,
+        /// What the owner chose, as the setting `distributed_inference.backend` names it.
+        backend: String,
+        /// Where workers compute now, in the same words; none where no model is loaded.
+        now: Vec<String>,
     },
-    /// Graphics cards are there, and models are computed on the processor all the same.
+    /// A graphics card, and whether it is used.
+    Gpu {
+        /// Its number: `gpu:0`.
+        number: u32,
+        /// Its name.
+        name: String,
+        /// How it is reached: `vulkan`, `dx12` or `metal`.
+        api: String,
+        /// Name and version of its driver.
+        driver: String,
+        /// Bytes of its own memory, where the system tells.
+        memory_bytes: Option<u64>,
+        /// Why it is used, or why not.
+        used: GpuUseView,
+    },
+    /// Graphics cards are there, and their drivers offer no way to compute on them.
     CardsUnused {
         /// What they are called.
         cards: Vec<String>,
@@ -87,6 +104,43 @@ enum Condition {
     Trouble {
         /// What.
         trouble: Trouble,
+    },
+}
+}
+
+view! {
+/// Why a graphics card is used, or why not.
+#[serde(tag = "kind")]
+enum GpuUseView {
+    /// The owner chose it.
+    Chosen,
+    /// The owner chose something else.
+    NotChosen,
+    /// The processor, by a driver that plays graphics card: only if it is named.
+    Software,
+    /// It is measured when this computer has nothing else to do.
+    Unmeasured,
+    /// It was measured, as the processor was, with the same model; in tokens of a usual reply in a
+    /// second.
+    Measured {
+        /// Whether it computes that model.
+        is_used: bool,
+        /// The processor.
+        cpu: f64,
+        /// This card.
+        gpu: f64,
+    },
+    /// It failed, and is asked again.
+    Resting {
+        /// In so many minutes.
+        minutes: u32,
+        /// What happened.
+        reason: String,
+    },
+    /// It cannot compute the model that was tried last.
+    Unfit {
+        /// Why.
+        reason: String,
     },
 }
 }

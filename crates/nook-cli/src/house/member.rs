@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nook_api::NodeCalls as _;
-use nook_base::{LayerRange, clock};
+use nook_base::{Backend, LayerRange, clock};
 use nook_control::Client;
 use tokio::process::{Child, Command};
 
@@ -32,11 +32,11 @@ impl Member {
     pub(crate) async fn start(
         folder: &Path,
         name: &'static str,
-        offers: Option<LayerRange>,
+        (offers, backend): (Option<LayerRange>, Backend),
     ) -> anyhow::Result<Self> {
         let home = folder.join(name.replace(' ', "-").to_lowercase());
         std::fs::create_dir_all(&home)?;
-        std::fs::write(home.join("settings.toml"), settings(name, offers))?;
+        std::fs::write(home.join("settings.toml"), settings(name, offers, backend))?;
         let log = std::fs::File::create(home.join("log.txt"))?;
         let program = std::env::current_exe().context("cannot find this program's own file")?;
         let mut command = Command::new(program);
@@ -116,7 +116,7 @@ impl Member {
     }
 }
 
-fn settings(name: &str, offers: Option<LayerRange>) -> String {
+fn settings(name: &str, offers: Option<LayerRange>, backend: Backend) -> String {
     let offers = offers.map_or_else(String::new, |layers| {
         format!("[distributed_inference.host]\nlayers = \"{layers}\"\n\n")
     });
@@ -124,6 +124,6 @@ fn settings(name: &str, offers: Option<LayerRange>) -> String {
     let pause = "[distributed_inference.host.pause]\non_battery = false\nin_full_screen = false\n";
     format!(
         "[device]\nname = \"{name}\"\n\n[network]\nlisten_port = 0\nloopback = true\n\n\
-         [distributed_inference]\npooling = \"always\"\n\n{offers}{pause}"
+         [distributed_inference]\npooling = \"always\"\nbackend = \"{backend}\"\n\n{offers}{pause}"
     )
 }

@@ -76,7 +76,8 @@ impl<C> Host<C> {
         if !same_lending || pause_changed {
             self.apply(context);
         }
-        if !same_lending {
+        // A worker is told what computes with what it may take.
+        if !same_lending || before.inference.backend != now.inference.backend {
             self.limit_workers(context);
         }
     }

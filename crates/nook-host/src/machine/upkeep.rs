@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use nook_base::limits::ADVERT_INTERVAL;
 use nook_shard::WorkerLimits;
-use nook_store::HostSettings;
+use nook_store::Settings;
 
 use super::Host;
 use crate::events::{HostEffect, HostTask, OwnSpeed, Surroundings};
@@ -49,7 +49,7 @@ impl<C> Host<C> {
 
     /// Tells the workers what they may take, unless they know.
     pub(super) fn limit_workers(&mut self, context: &Surroundings<'_>) {
-        let limits = worker_limits(&context.settings.host, context.memory_total);
+        let limits = worker_limits(context.settings, context.memory_total);
         let told = (limits, self.residency.shares(limits.memory_bytes_max));
         if self.residency.told.as_ref() != Some(&told) {
             self.residency.told = Some(told.clone());
@@ -80,7 +80,8 @@ impl<C> Host<C> {
 }
 
 /// What the owner allows each worker.
-pub fn worker_limits(host: &HostSettings, memory_total: Option<u64>) -> WorkerLimits {
+pub fn worker_limits(settings: &Settings, memory_total: Option<u64>) -> WorkerLimits {
+    let host = &settings.host;
     // The node lends a stream before a worker hears of it, exactly and over all workers. A worker
     // takes one more, so that this device measuring itself never costs a guest its place.
     let lent = u16::try_from(host.max_concurrent_streams).unwrap_or(u16::MAX);
@@ -88,5 +89,7 @@ pub fn worker_limits(host: &HostSettings, memory_total: Option<u64>) -> WorkerLi
         streams_max: lent.saturating_add(1),
         memory_bytes_max: host.shard_bytes(memory_total),
         idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
+        backend: settings.inference.backend.in_force(),
+        falls_back: false,
     }
 }

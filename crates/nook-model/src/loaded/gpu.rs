@@ -57,9 +57,9 @@ pub(crate) struct GpuExecutor {
 }
 
 impl GpuExecutor {
-    /// Opens the GPU with this number. Nothing of `file` is loaded yet.
-    pub(crate) fn open(number: u32, full: bool, file: &ModelFile) -> Result<Self, Fault> {
-        let options = OpenOptions { choice: Choice::Index(number), ..OpenOptions::default() };
+    /// Opens a GPU. Nothing of `file` is loaded yet.
+    pub(crate) fn open(choice: Choice, full: bool, file: &ModelFile) -> Result<Self, Fault> {
+        let options = OpenOptions { choice, ..OpenOptions::default() };
         Ok(Self::new(Gpu::open(&options)?, full, file))
     }
 

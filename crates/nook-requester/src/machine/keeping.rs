@@ -78,6 +78,8 @@ impl Requester {
                     until: unix.saturating_add(record.left_out.as_secs()),
                 })
                 .collect(),
+            // Of the workers, which the node asks.
+            backends: Vec::new(),
         }
     }
 

@@ -1,9 +1,13 @@
 //! A worker computes where it is told to, or says why it does not.
 
-use nook_base::ErrorCode;
-use nook_shard::WorkerError;
+use std::path::Path;
 
-use crate::host::Host;
+use nook_base::{Backend, ErrorCode};
+use nook_kernels::Format;
+use nook_model::synthetic::Recipe;
+use nook_shard::{WorkerError, WorkerLimits};
+
+use crate::host::{Host, Opening, Refused, WIDTH, bits, layers, limits, small};
 
 const PLENTY: u64 = 1 << 30;
 
@@ -15,21 +19,194 @@ async fn refusal(device: &str) -> (ErrorCode, String) {
     }
 }
 
+/// A worker that is told to compute with `backend`; what it says to loading what
+/// `write` makes.
+async fn told(
+    variables: &[(&str, &str)],
+    (backend, falls_back): (Backend, bool),
+    write: fn(&Path),
+) -> Result<Host, (Host, WorkerError)> {
+    let limits = WorkerLimits { backend, falls_back, ..limits(2, PLENTY) };
+    Host::start_with(variables, limits, write).await
+}
+
+async fn refused(
+    variables: &[(&str, &str)],
+    backend: Backend,
+    write: fn(&Path),
+) -> (ErrorCode, String, Host) {
+    match told(variables, (backend, false), write).await {
+        Err((host, WorkerError::Refused { code, sentence })) => (code, sentence, host),
+        Err((_, other)) => panic!("{backend}: {other}"),
+        Ok(_) => panic!("{backend} could do it"),
+    }
+}
+
+/// Whether a driver offers a GPU, Mesa's software adapter included.
+fn has_gpu(test: &str) -> bool {
+    let has = !nook_model::nook_gpu::adapters().is_empty();
+    assert!(has || nook_base::env::text("CI").is_none(), "CI needs mesa-vulkan-drivers: {test}");
+    has
+}
+
+/// A file with an order for the worker's GPU, deleted once it was obeyed.
+fn order(text: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("order");
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap().to_owned();
+    (folder, file)
+}
+
+/// A model of which one tensor has a format that no GPU kernel reads, and that is wide enough to
+/// keep its weights in the format of its file.
+fn rare(file: &Path) {
+    const TENSOR: &[u8] = b"blk.0.attn_q.weight";
+    const IQ3_S: u32 = 21;
+    let wide =
+        Recipe { hidden: 768, head_dim: 192, feed_forward: 768, ..Recipe::tiny(Format::Q3K, 3) };
+    wide.write(file).unwrap();
+    // Blocks of both formats have the same size, and any bits are numbers in either.
+    let mut bytes = std::fs::read(file).unwrap();
+    let name = bytes.windows(TENSOR.len()).position(|it| it == TENSOR).unwrap();
+    // Behind the name: how many dimensions, two of them, the format.
+    let at = name + TENSOR.len() + 4 + 2 * 8;
+    bytes[at..at + 4].copy_from_slice(&IQ3_S.to_le_bytes());
+    std::fs::write(file, bytes).unwrap();
+}
+
+/// No driver of any API is found with these.
+const NO_DRIVER: [(&str, &str); 2] =
+    [("VK_DRIVER_FILES", "/nowhere.json"), ("VK_ICD_FILENAMES", "/nowhere.json")];
+
 #[tokio::test]
 async fn a_device_that_is_not_there_is_refused_and_named() {
     let (code, sentence) = refusal("toaster").await;
     assert_eq!(code, ErrorCode::BadRequest);
-    assert!(sentence.contains("\"toaster\"") && sentence.contains("cuda:1"), "{sentence}");
+    assert!(sentence.contains("\"toaster\"") && sentence.contains("`gpu:0`"), "{sentence}");
     // No machine has so many cards; without the feature, the build says that it knows none.
-    let (_, sentence) = refusal("cuda:4000000").await;
+    let (code, sentence) = refusal("cuda:4000000").await;
+    assert_eq!(code, ErrorCode::GpuMissing);
     assert!(sentence.contains("NVIDIA"), "{sentence}");
+}
+
+#[cfg(not(feature = "candle"))]
+#[tokio::test]
+async fn what_this_build_cannot_do_is_told_with_the_setting_that_can() {
+    for backend in [Backend::Candle, Backend::CandleCuda(0), Backend::CandleMetal(0)] {
+        let (code, sentence, _host) = refused(&[], backend, small).await;
+        assert_eq!(code, ErrorCode::GpuMissing, "{backend}");
+        assert!(sentence.contains("built without"), "{sentence}");
+        assert!(sentence.contains("`distributed_inference.backend`"), "{sentence}");
+    }
+}
+
+#[tokio::test]
+async fn the_variable_wins_over_what_the_node_says() {
+    let variable = [("INGLENOOK_DEVICE", "cpu")];
+    let host = told(&variable, (Backend::GpuAt(63), false), small).await;
+    let host = host.unwrap_or_else(|(_, error)| panic!("{error}"));
+    assert_eq!(host.status().await.backend, Backend::Native);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn without_a_driver_there_is_no_gpu_and_the_cpu_computes_in_silence() {
+    let (code, sentence, host) = refused(&NO_DRIVER, Backend::Gpu, small).await;
+    assert_eq!(code, ErrorCode::GpuMissing);
+    assert!(sentence.contains("install its driver"), "{sentence}");
+    assert_eq!(host.worker.gpus().await, Ok(Vec::new()));
+    let host = told(&NO_DRIVER, (Backend::Auto, false), small).await;
+    let host = host.unwrap_or_else(|(_, error)| panic!("{error}"));
+    assert_eq!(host.status().await.backend, Backend::Native);
+}
+
+#[tokio::test]
+async fn an_adapter_that_is_not_there_is_refused_with_those_that_are() {
+    if !has_gpu("an adapter that is not there") {
+        return;
+    }
+    let (code, sentence, host) = refused(&[], Backend::GpuAt(63), small).await;
+    let gpus = host.worker.gpus().await.unwrap();
+    assert_eq!(code, ErrorCode::GpuMissing);
+    assert!(sentence.contains("gpu:63") && sentence.contains(&gpus[0].name), "{sentence}");
+}
+
+#[tokio::test]
+async fn a_model_that_a_gpu_has_no_memory_for_is_refused_by_figure_and_the_worker_lives() {
+    if !has_gpu("too little memory") {
+        return;
+    }
+    let (_folder, file) = order("budget 4096");
+    let variables = [("INGLENOOK_TEST_GPU", &*file)];
+    let (code, sentence, host) = refused(&variables, Backend::GpuAt(0), small).await;
+    assert_eq!(code, ErrorCode::GpuOutOfMemory);
+    assert!(sentence.contains("of 4096 are free"), "{sentence}");
+    let status = host.status().await;
+    assert!(status.held.is_empty() && status.weight_bytes == 0, "{status:?}");
+}
+
+#[tokio::test]
+async fn a_format_without_a_kernel_is_refused_with_its_tensor() {
+    if !has_gpu("a format without a kernel") {
+        return;
+    }
+    let (code, sentence, _host) = refused(&[], Backend::GpuAt(0), rare).await;
+    assert_eq!(code, ErrorCode::GpuNoKernel);
+    assert!(
+        sentence.contains("blk.0.attn_q.weight") && !sentence.contains("damaged"),
+        "{sentence}"
+    );
+}
+
+#[tokio::test]
+async fn what_a_measured_gpu_cannot_do_the_cpu_does() {
+    if !has_gpu("falling back") {
+        return;
+    }
+    let (_folder, file) = order("budget 4096");
+    let cases: [(Vec<(&str, &str)>, Backend, fn(&Path)); 3] = [
+        (vec![("INGLENOOK_TEST_GPU", &*file)], Backend::GpuAt(0), small),
+        (Vec::new(), Backend::GpuAt(63), small),
+        (Vec::new(), Backend::GpuAt(0), rare),
+    ];
+    for (variables, backend, write) in cases {
+        let host = told(&variables, (backend, true), write).await;
+        let host = host.unwrap_or_else(|(_, error)| panic!("{backend}: {error}"));
+        let status = host.status().await;
+        assert_eq!((status.backend, status.held.len()), (Backend::Native, 1), "{backend}");
+        if host.model.file().shape().hidden == WIDTH {
+            let mut talk = host.open(Opening::of(1, layers(1, 2))).await.unwrap().seeded(5);
+            assert_eq!(
+                bits(&talk.walk(&[9, 1]).await.unwrap()),
+                bits(&host.alone(layers(1, 2), 5, 10))
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_gpu_that_is_lost_ends_its_worker_with_a_status_of_its_own() {
+    if !has_gpu("a lost device") {
+        return;
+    }
+    let (_folder, file) = order("lose 2");
+    let variables = [("INGLENOOK_TEST_GPU", &*file)];
+    let host = told(&variables, (Backend::GpuAt(0), false), small).await;
+    let host = host.unwrap_or_else(|(_, error)| panic!("{error}"));
+    let mut talk = host.open(Opening::of(1, layers(1, 2))).await.unwrap();
+    assert_eq!(talk.walk(&[3, 1]).await.map(|rows| rows.len()), Ok(4 * WIDTH as usize));
+    // The end of the process may overtake the code.
+    let Err(Refused(code)) = talk.step(1).await else { panic!("its device is gone") };
+    assert!([ErrorCode::GpuLost, ErrorCode::WorkerCrashed].contains(&code), "{code}");
+    let end = host.worker.ended().await;
+    assert!(end.gpu_lost && !end.asked, "{end:?}");
+    assert!(end.last_lines.iter().any(|line| line.contains("was lost")), "{end:?}");
 }
 
 #[cfg(feature = "candle")]
 #[tokio::test]
 async fn a_worker_with_the_code_for_cards_agrees_with_the_usual_one() {
-    use crate::host::{Opening, layers};
-
     let host = Host::start_on("candle-cpu", 4, PLENTY).await.unwrap();
     let part = layers(1, 2);
     let mut talk = host.open(Opening::of(1, part)).await.unwrap().seeded(5);

@@ -1,11 +1,12 @@
 //! A worker with a small random model, and conversations with it.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nook_base::tasks::Tasks;
 use nook_base::{
-    Activation, ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId,
+    Activation, ActivationDtype, Backend, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId,
 };
 use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
@@ -36,6 +37,7 @@ pub(crate) struct Host {
     pub(crate) worker: Worker,
     pub(crate) tasks: Tasks,
     pub(crate) model: LoadedModel,
+    file: PathBuf,
     _folder: tempfile::TempDir,
 }
 
@@ -77,6 +79,20 @@ impl Host {
         Self::start_in(OsStr::new("models"), device, streams_max, memory_bytes_max).await
     }
 
+    /// As [`Self::start`], with a worker that its node tells to compute with `limits`' backend, and
+    /// that has these variables in its environment. `write` makes the model's file.
+    pub(crate) async fn start_with(
+        variables: &[(&str, &str)],
+        limits: WorkerLimits,
+        write: impl Fn(&Path),
+    ) -> Result<Self, (Self, WorkerError)> {
+        let host = Self::launch(OsStr::new("models"), variables, limits, write).await;
+        match host.load().await {
+            Ok(()) => Ok(host),
+            Err(error) => Err((host, error)),
+        }
+    }
+
     /// As [`Self::start_on`], with the model in a folder that is called `models`.
     pub(crate) async fn start_in(
         models: &OsStr,
@@ -84,24 +100,41 @@ impl Host {
         streams_max: u16,
         memory_bytes_max: u64,
     ) -> Result<Self, WorkerError> {
+        let device = [("INGLENOOK_DEVICE", device)];
+        let limits = limits(streams_max, memory_bytes_max);
+        let host = Self::launch(models, &device, limits, small).await;
+        host.load().await?;
+        Ok(host)
+    }
+
+    /// Loads all of the model.
+    pub(crate) async fn load(&self) -> Result<(), WorkerError> {
+        self.worker.load(&self.file, MODEL, ModelPart::whole(LAYERS)).await?;
+        Ok(())
+    }
+
+    async fn launch(
+        models: &OsStr,
+        variables: &[(&str, &str)],
+        limits: WorkerLimits,
+        write: impl Fn(&Path),
+    ) -> Self {
         let folder = tempfile::Builder::new().prefix("nook-").tempdir().unwrap();
         let models = folder.path().join(models);
         std::fs::create_dir(&models).unwrap();
         let file = models.join("tiny.gguf");
-        let recipe = Recipe { context_length: 1024, ..Recipe::tiny(Format::Q8_0, 3) };
-        recipe.write(&file).unwrap();
-        let mut arguments = vec![format!("INGLENOOK_DEVICE={device}").into()];
+        write(&file);
+        let mut arguments: Vec<OsString> =
+            variables.iter().map(|(name, value)| format!("{name}={value}").into()).collect();
         arguments.push(std::env::current_exe().unwrap().into());
         arguments.extend(["the_worker_itself", "--exact", "--nocapture", "--"].map(Into::into));
         let command = WorkerCommand { program: "env".into(), arguments };
-        let limits = limits(streams_max, memory_bytes_max);
         let tasks = Tasks::new();
         let worker = Worker::start(&command, folder.path(), limits, &tasks).await.unwrap();
-        worker.load(&file, MODEL, ModelPart::whole(LAYERS)).await?;
         let options = LoadOptions { threads: 1, precision: Precision::Auto };
         let mut model = LoadedModel::new(ModelFile::open(&file).unwrap(), options).unwrap();
         model.hold(&ModelPart::whole(LAYERS)).unwrap();
-        Ok(Self { worker, tasks, model, _folder: folder })
+        Self { worker, tasks, model, file, _folder: folder }
     }
 
     pub(crate) async fn status(&self) -> WorkerStatus {
@@ -242,8 +275,20 @@ impl Talk {
     }
 }
 
+/// The model of most tests.
+pub(crate) fn small(file: &Path) {
+    let recipe = Recipe { context_length: 1024, ..Recipe::tiny(Format::Q8_0, 3) };
+    recipe.write(file).unwrap();
+}
+
 pub(crate) fn limits(streams_max: u16, memory_bytes_max: u64) -> WorkerLimits {
-    WorkerLimits { streams_max, memory_bytes_max, idle: Duration::from_secs(600) }
+    WorkerLimits {
+        streams_max,
+        memory_bytes_max,
+        idle: Duration::from_secs(600),
+        backend: Backend::Auto,
+        falls_back: false,
+    }
 }
 
 /// An own conversation over the whole model, with ids.
@@ -287,6 +332,7 @@ pub(crate) async fn answer(call: &mut Call<WorkerMessage>) -> Result<WorkerMessa
 fn refused(error: CallError) -> Refused {
     match error {
         CallError::Closed { code } => Refused(code.unwrap_or(ErrorCode::Cancelled)),
+        CallError::ConnectionLost { .. } => Refused(ErrorCode::WorkerCrashed),
         other => panic!("the connection broke: {other}"),
     }
 }

@@ -22,8 +22,8 @@ mod resume;
 fn the_worker_itself() {
     let arguments: Vec<std::ffi::OsString> = std::env::args_os().collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--socket") {
-        let _ = nook_shard::worker_main(&arguments[at..]);
+        let status = nook_shard::worker_status(&arguments[at..]);
         // The test harness must not go on with whatever else it would do.
-        std::process::exit(0);
+        std::process::exit(status.into());
     }
 }

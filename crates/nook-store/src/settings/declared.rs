@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nook_base::LayerRange;
 use nook_base::limits::{HOPS_MAX, OPENAI_PORT};
+use nook_base::{Backend, LayerRange};
 use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
 use super::declare::{Found, Section, declare, narrowed};
@@ -123,6 +123,13 @@ declare! {
     new InferenceSettings in "distributed_inference" {
         /// Whether this computer works with others at all. Without it, it neither shares nor asks.
         "distributed_inference.enabled" => enabled: bool = true, at_once(Side::Computer);
+        /// What computes models on this computer. `auto` measures the processor and each graphics
+        /// card while nothing else goes on, and takes what answers at least a fifth sooner; `native`
+        /// is the processor, `gpu` the fastest graphics card, `gpu:0` that of this number in
+        /// `nook doctor`. `candle`, `candle:cuda:0` and `candle:metal` need a build of their own. A
+        /// reply that runs goes on where it began.
+        "distributed_inference.backend" => backend: Backend = Backend::Auto,
+            at_once(Side::Computer).in_window();
         /// When other computers help: if the reply is predicted to be faster or this computer
         /// cannot
         /// compute it alone (`when_faster`), or whenever they offer the layers (`always`).

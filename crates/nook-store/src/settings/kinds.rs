@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nook_base::{ActivationDtype, LayerRange};
+use nook_base::{ActivationDtype, Backend, LayerRange};
 use nook_trust::{DeviceName, TrustLevel};
 
 use super::model_names::{ModelNames, NAMES_MAX};
@@ -190,7 +190,7 @@ words!(TrustLevel {
 
 /// Types that are read from a text.
 macro_rules! texts {
-    ($($type:ty, $form:literal, $read:expr, $write:expr;)*) => {$(
+    ($($type:ty, $form:expr, $read:expr, $write:expr;)*) => {$(
         impl SettingType for $type {
             const TAKES: Takes = Takes::Text($form);
 
@@ -219,6 +219,7 @@ texts! {
     LayerRange, "the first and the last layer, such as `2-5`", layers, |range| {
         format!("{}-{}", range.start(), range.end().saturating_sub(1))
     };
+    Backend, Backend::FORMS, |text| text.parse().ok(), Self::to_string;
     QuietHours, "two different times such as `22:00-07:00`, or nothing",
         |text| text.parse().ok(), Self::to_string;
 }

@@ -83,6 +83,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "a_computer_that_does_not_work_with_others_neither_shares_nor_asks",
     ),
     (
+        "distributed_inference.backend",
+        "tests/tests/it/gpu.rs",
+        "the_setting_says_what_computes_and_what_cannot_is_told_with_a_way_out",
+    ),
+    (
         "distributed_inference.pooling",
         "tests/tests/it/pooling.rs",
         "always_means_that_helpers_are_used_whatever_it_costs",

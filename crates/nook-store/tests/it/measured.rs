@@ -5,8 +5,9 @@ use std::fs;
 
 use nook_base::{ModelDigest, PeerId};
 use nook_store::{
-    CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, Home, HomeChoice, MEASURED_MAX, Measured,
-    MeasuredConduct, MeasuredFile, MeasuredGain, MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
+    BACKEND_LIFE_SECONDS, CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, Home, HomeChoice,
+    MEASURED_MAX, Measured, MeasuredBackend, MeasuredConduct, MeasuredFile, MeasuredGain,
+    MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -43,6 +44,15 @@ fn measured(at: u64) -> Measured {
             at,
         }],
         conduct: vec![MeasuredConduct { device, times: 2, until: at }],
+        backends: vec![MeasuredBackend {
+            model,
+            device: "vulkan, Arc, Mesa 25, 0.1.0".to_owned(),
+            decode: [100, 20],
+            prefill: [90, 1],
+            layers: 32,
+            weight_bytes: 4 << 30,
+            at,
+        }],
     }
 }
 
@@ -69,13 +79,15 @@ fn everything_has_its_life_and_a_clock_that_was_set_back_ends_none() {
     file.save(&measured(NOW)).unwrap();
     let left = |now: u64| {
         let kept = file.load(now).unwrap();
-        [kept.speeds.len(), kept.ways.len(), kept.norm_bounds.len(), kept.conduct.len()]
+        let Measured { speeds, ways, norm_bounds, conduct, backends } = kept;
+        [speeds.len(), ways.len(), norm_bounds.len(), conduct.len(), backends.len()]
     };
-    assert_eq!(left(NOW - 1_000), [1; 4]);
-    assert_eq!(left(NOW + CONDUCT_LIFE_SECONDS - 1), [1, 1, 1, 1]);
-    assert_eq!(left(NOW + CONDUCT_LIFE_SECONDS), [1, 1, 1, 0]);
-    assert_eq!(left(NOW + SPEED_LIFE_SECONDS), [0, 0, 1, 0]);
-    assert_eq!(left(NOW + GAIN_LIFE_SECONDS), [0; 4]);
+    assert_eq!(left(NOW - 1_000), [1; 5]);
+    assert_eq!(left(NOW + CONDUCT_LIFE_SECONDS - 1), [1, 1, 1, 1, 1]);
+    assert_eq!(left(NOW + CONDUCT_LIFE_SECONDS), [1, 1, 1, 0, 1]);
+    assert_eq!(left(NOW + SPEED_LIFE_SECONDS), [0, 0, 1, 0, 1]);
+    let last = GAIN_LIFE_SECONDS.max(BACKEND_LIFE_SECONDS);
+    assert_eq!(left(NOW + last), [0; 5]);
 }
 
 #[test]

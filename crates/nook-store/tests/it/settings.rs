@@ -295,6 +295,7 @@ fn another(setting: &nook_store::Setting) -> SettingValue {
             .find(|it| *it != default)
             .expect("a choice has several words"),
         Takes::Text(_) if setting.key == "port.address" => "127.0.0.1:9999".into(),
+        Takes::Text(_) if setting.key == "distributed_inference.backend" => "gpu:1".into(),
         Takes::Text(_) => {
             setting.example().expect("a test looks for it").trim_matches(['"', '\'']).into()
         }

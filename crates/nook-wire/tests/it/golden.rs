@@ -4,16 +4,16 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use nook_base::{
-    ActivationDtype, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId, Sensitive,
-    WakeAddress,
+    ActivationDtype, Backend, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId,
+    Sensitive, WakeAddress,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory, Kind,
-    KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish, OffloadKept, OffloadOffer,
-    OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece,
-    PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint,
-    ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WayFigures, WireError,
-    WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, Document, GpuKind, GpuReport, Have, HaveModel, Hello, HelpTerms,
+    KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish,
+    OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open,
+    PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange,
+    ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want,
+    WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -340,8 +340,10 @@ fn setting_up() -> Golden<LocalMessage> {
                 memory_bytes_max: 1 << 33,
                 idle_seconds: 600,
                 threads: 4,
+                backend: Backend::GpuAt(2),
+                falls_back: true,
             },
-            "0141000001020305000000090000000a 01048080808020d80404",
+            "0141000001020305000000090000000d 01048080808020d80404030201",
         ),
         (
             LocalMessage::Load { path: "m.gguf".into(), model: ModelDigest([0x3c; 32]), part },
@@ -409,8 +411,9 @@ fn working() -> Golden<LocalMessage> {
                 parked: 3,
                 parked_bytes: 1 << 15,
                 lent_bytes: 1 << 14,
+                backend: Backend::GpuAt(2),
             },
-            "014b000001020305000000090000001b 0b010002010002018080408080044d143c04110103808002808001",
+            "014b000001020305000000090000001d 0b010002010002018080408080044d143c041101038080028080010302",
         ),
         (
             LocalMessage::OnBehalf { peer: PeerId([0x9d; 32]) },
@@ -425,7 +428,23 @@ fn working() -> Golden<LocalMessage> {
             LocalMessage::DropKeptOf { peer: None, kept: kept() },
             "01590000010203050000000900000034 0f003c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
+        (LocalMessage::ListGpus, "015a0000010203050000000900000001 10"),
+        (
+            LocalMessage::Gpus { gpus: vec![gpu()] },
+            "015b000001020305000000090000001d 110101034172630676756c6b616e074d65736120323500018080808020",
+        ),
     ]
+}
+
+fn gpu() -> GpuReport {
+    GpuReport {
+        number: 1,
+        name: "Arc".to_owned(),
+        api: "vulkan".to_owned(),
+        driver: "Mesa 25".to_owned(),
+        kind: GpuKind::Discrete,
+        memory: Some(8 << 30),
+    }
 }
 
 /// The frame of `message` is `golden`, and reads back as the message.

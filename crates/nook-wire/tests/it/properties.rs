@@ -2,17 +2,18 @@
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{
-    ActivationDtype, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId, Sensitive,
-    WakeAddress,
+    ActivationDtype, Backend, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId,
+    Sensitive, WakeAddress,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, Document, HEADER_BYTES, Have, HaveModel, Header, Hello,
-    HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
-    OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling,
-    OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly, PlaceState, Placed,
-    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow,
-    StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, TensorAssembly, Ticket, TicketClaim, Trial,
-    WAKE_ADDRESSES_MAX, Want, WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, DecodeError, Document, GpuKind, GpuReport, HEADER_BYTES, Have,
+    HaveModel, Header, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows,
+    Message, Move, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest,
+    OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly, PlaceState,
+    Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
+    SharingNow, StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, TensorAssembly, Ticket, TicketClaim,
+    Trial, WAKE_ADDRESSES_MAX, Want, WayFigures, WireError, WireMessage, WorkerMessage, decode,
+    encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -297,11 +298,13 @@ fn local() -> impl Strategy<Value = LocalMessage> {
     let rows = prop::sample::select(vec![LogitRows::None, LogitRows::Last, LogitRows::All]);
     prop_oneof![
         any::<[u8; 32]>().prop_map(|token| LocalMessage::Auth { token: Sensitive(token) }),
-        any::<(u16, u64, u32, u16)>().prop_map(|n| LocalMessage::Configure {
+        any::<(u16, u64, u32, u16, u32, bool)>().prop_map(|n| LocalMessage::Configure {
             streams_max: n.0,
             memory_bytes_max: n.1,
             idle_seconds: n.2,
             threads: n.3,
+            backend: Backend::GpuAt(n.4),
+            falls_back: n.5,
         }),
         ("\\PC{0,90}", digest(), part()).prop_map(|(path, model, part)| LocalMessage::Load {
             path: path.into(),
@@ -352,6 +355,7 @@ fn local() -> impl Strategy<Value = LocalMessage> {
                 parked,
                 parked_bytes,
                 lent_bytes,
+                backend: Backend::Native,
             }
         ),
         any::<[u8; 32]>().prop_map(|peer| LocalMessage::OnBehalf { peer: PeerId(peer) }),
@@ -359,7 +363,24 @@ fn local() -> impl Strategy<Value = LocalMessage> {
         layers().prop_map(|layers| LocalMessage::Release { layers }),
         (any::<Option<[u8; 32]>>(), kept())
             .prop_map(|(peer, kept)| LocalMessage::DropKeptOf { peer: peer.map(PeerId), kept }),
+        Just(LocalMessage::ListGpus),
+        vec(gpu(), 0..3).prop_map(|gpus| LocalMessage::Gpus { gpus }),
     ]
+}
+
+fn gpu() -> impl Strategy<Value = GpuReport> {
+    let kinds = vec![GpuKind::Discrete, GpuKind::Integrated, GpuKind::Software];
+    let texts = ("\\PC{0,60}", "[a-z]{0,9}", "\\PC{0,60}");
+    (any::<(u32, Option<u64>)>(), prop::sample::select(kinds), texts).prop_map(
+        |((number, memory), kind, (name, api, driver))| GpuReport {
+            number,
+            name,
+            api,
+            driver,
+            kind,
+            memory,
+        },
+    )
 }
 
 fn counts() -> impl Strategy<Value = (PassCounts, u16, u64, u64)> {

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nook_base::tasks::Tasks;
-use nook_base::{Activation, ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, clock};
+use nook_base::{
+    Activation, ActivationDtype, Backend, LayerRange, ModelDigest, ModelPart, PeerId, clock,
+};
 use nook_model::ModelFile;
 use nook_mux::Call;
 use nook_shard::{Worker, WorkerCommand, WorkerLimits};
@@ -40,8 +42,13 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 const MODEL: ModelDigest = ModelDigest([7; 32]);
 
 /// What the worker may use; more than any of the models takes.
-const LIMITS: WorkerLimits =
-    WorkerLimits { streams_max: 8, memory_bytes_max: 8 << 30, idle: Duration::from_secs(600) };
+const LIMITS: WorkerLimits = WorkerLimits {
+    streams_max: 8,
+    memory_bytes_max: 8 << 30,
+    idle: Duration::from_secs(600),
+    backend: Backend::Native,
+    falls_back: false,
+};
 
 /// How much is computed.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use nook_base::clock;
 use nook_plan::synthetic::{Household, cheapest, verify};
 use nook_plan::{
-    Aim, Because, Decision, Execution, NoPlan, OffloadPolicy, Request, Situation, Split, place, plan,
+    Aim, Because, Decision, Execution, NoPlan, OffloadPolicy, Request, Situation, Split, place,
+    plan,
 };
 use nook_tests::figures::Spread;
 

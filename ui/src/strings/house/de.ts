@@ -89,10 +89,36 @@ export const house: Strings['house'] = {
       `${device} ist über WLAN verbunden, obwohl von hier ein Kabel zu ${address} führt. Inglenook misst diesen Weg alle zehn Minuten und nimmt ihn, sobald er schneller ist. Wenn es dabei bleibt: Lässt die Firewall auf ${device} Inglenook in jenem Netz zu?`,
     models: (count) => (count === 0 ? 'Keines. Füge unter Modelle eines hinzu.' : count === 1 ? 'Eines ist hier.' : `${count} sind hier.`),
     disk_room: (free) => `${free} sind frei.`,
-    computes: (card) =>
-      (card === null ? 'Modelle werden auf dem Prozessor berechnet.' : `Modelle werden auf ${card} berechnet.`),
+    computes: (backend, now) => {
+      const named = backend === 'native' ? 'Modelle werden auf dem Prozessor berechnet.' : `Modelle werden auf ${backend} berechnet, wie es gewählt wurde.`;
+      const chosen = backend === 'auto' ? 'Modelle werden auf dem berechnet, was sich als schneller erwiesen hat.' : named;
+      return now === '' ? chosen : `${chosen} Jetzt auf: ${now}.`;
+    },
+    gpu: (gpu, used) => `Grafikkarte ${gpu}: ${used}`,
     cards_unused: (cards) =>
-      `${cards} ist da und wird nicht benutzt. Mit INGLENOOK_DEVICE=gpu:0 gestartet, rechnet Inglenook darauf.`,
+      `${cards} ist da und wird nicht benutzt: Ihr Treiber bietet kein Vulkan. Installiere den ganzen Treiber.`,
+  },
+  cards: {
+    title: 'Grafikkarte',
+    use: 'Grafikkarte benutzen',
+    uses: {
+      auto: 'Automatisch',
+      gpu: 'Immer',
+      native: 'Nie',
+    },
+    named: (backend) => `Wie in der Datei eingestellt: ${backend}`,
+    hint: 'Automatisch: Dieser Computer misst Prozessor und Grafikkarte, während er sonst nichts zu tun hat, und nimmt, was mindestens ein Fünftel früher antwortet. Eine laufende Antwort geht dort weiter, wo sie begann. „Prüfung“ sagt, was gefunden wurde.',
+  },
+  gpuUse: {
+    chosen: 'benutzt, wie es gewählt wurde.',
+    not_chosen: 'nicht benutzt, weil etwas anderes gewählt wurde.',
+    software: 'nicht benutzt: Der Prozessor spielt Grafikkarte. Nur, wenn sie genannt wird.',
+    unmeasured: 'noch nicht benutzt. Sie wird gemessen, nachdem ein Modell benutzt wurde und wenn sonst nichts zu tun ist.',
+    measured: (isUsed, cpu, gpu) =>
+      `${isUsed ? 'benutzt' : 'nicht benutzt'}; gemessen: Prozessor ${cpu}, Karte ${gpu} Token in der Sekunde einer üblichen Antwort.`,
+    resting: (minutes, reason) =>
+      `${minutes === 1 ? 'eine Minute' : `${minutes} Minuten`} lang nicht benutzt, weil sie versagt hat: ${reason}`,
+    unfit: (reason) => `nicht benutzt für das zuletzt versuchte Modell: ${reason}`,
   },
   help: {
     question: (name) => `Dürfen dieser Computer und ${name} einander helfen?`,

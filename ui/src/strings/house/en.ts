@@ -5,6 +5,7 @@
  */
 import type { Condition } from '../../generated/Condition';
 import type { DeviceTrouble } from '../../generated/DeviceTrouble';
+import type { GpuUseView } from '../../generated/GpuUseView';
 import type { KeyPlace } from '../../generated/KeyPlace';
 import type { SystemReason } from '../../generated/SystemReason';
 import type { ToUpdate } from '../../generated/ToUpdate';
@@ -106,11 +107,37 @@ export const house = {
       `${device} is connected over Wi-Fi, although this computer has a cable to ${address}. Inglenook measures that way every ten minutes and takes it once it is faster. If it does not: does the firewall on ${device} allow Inglenook on that network?`,
     models: (count: number) => (count === 0 ? 'None. Add one under Models.' : count === 1 ? 'One here.' : `${count} here.`),
     disk_room: (free: string) => `${free} are free.`,
-    computes: (card: string | null) =>
-      (card === null ? 'Models are computed on the processor.' : `Models are computed on ${card}.`),
+    computes: (backend: string, now: string) => {
+      const named = backend === 'native' ? 'Models are computed on the processor.' : `Models are computed on ${backend}, as it was chosen.`;
+      const chosen = backend === 'auto' ? 'Models are computed on what was measured to be faster.' : named;
+      return now === '' ? chosen : `${chosen} Now on: ${now}.`;
+    },
+    gpu: (gpu: string, used: string) => `Graphics card ${gpu}: ${used}`,
     cards_unused: (cards: string) =>
-      `${cards} is there and not used. Started with INGLENOOK_DEVICE=gpu:0, Inglenook computes on it.`,
+      `${cards} is there and not used: its driver offers no Vulkan. Install the whole driver.`,
   } satisfies Kinds<Condition, 'trouble'>,
+  cards: {
+    title: 'Graphics card',
+    use: 'Use the graphics card',
+    uses: {
+      auto: 'Automatically',
+      gpu: 'Always',
+      native: 'Never',
+    },
+    named: (backend: string) => `As set in the file: ${backend}`,
+    hint: 'Automatically: this computer measures the processor and the graphics card while it has nothing else to do, and takes what answers at least a fifth sooner. A reply that runs goes on where it began. Checks says what was found.',
+  },
+  gpuUse: {
+    chosen: 'used, as it was chosen.',
+    not_chosen: 'not used, because something else was chosen.',
+    software: 'not used: the processor plays graphics card. Only if it is named.',
+    unmeasured: 'not used yet. It is measured after a model was used, when nothing else goes on.',
+    measured: (isUsed: boolean, cpu: string, gpu: string) =>
+      `${isUsed ? 'used' : 'not used'}; measured: processor ${cpu}, card ${gpu} tokens a second of a usual reply.`,
+    resting: (minutes: number, reason: string) =>
+      `not used for ${minutes === 1 ? 'one minute' : `${minutes} minutes`}, because it failed: ${reason}`,
+    unfit: (reason: string) => `not used for the model that was tried last: ${reason}`,
+  } satisfies Kinds<GpuUseView>,
   help: {
     question: (name: string) => `May this computer and ${name} help each other?`,
     text: (name: string) =>

@@ -206,6 +206,7 @@ pub(super) fn status(held: LayerRange, sessions: u16, guest_sessions: u16) -> Wo
         parked: 0,
         parked_bytes: 0,
         lent_bytes: 0,
+        backend: nook_base::Backend::Native,
     }
 }
 

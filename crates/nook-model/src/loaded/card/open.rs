@@ -29,7 +29,9 @@ pub(super) fn open(choice: Device) -> Result<candle_core::Device, Fault> {
         Device::Cuda(number) => cuda(choice, number)?,
         Device::Metal(number) => metal(choice, number)?,
         // Those of `nook-gpu` are opened there.
-        Device::Gpu(_) => return Err(Fault::DeviceSupport { device: choice.to_string() }),
+        Device::Gpu(_) | Device::BestGpu => {
+            return Err(Fault::DeviceSupport { device: choice.to_string() });
+        }
     };
     match probe(&device).map_err(missing)? {
         true => Ok(device),

@@ -1,0 +1,304 @@
+//! What computes models on this computer: when that is measured, how it is kept over a restart, and
+//! what the doctor says of it.
+
+use std::time::Duration;
+
+use nook_api::Answer;
+use nook_api::doctor::{Finding, Verdict};
+use nook_api::views::{Condition, GpuUseView};
+use nook_base::{Backend, clock};
+use nook_machine::Card;
+use nook_plan::Line;
+use nook_requester::Event;
+use nook_resources::backends::{GpuStanding, GpuUse, Measurable, Measurement, Pace};
+use nook_store::{Measured, MeasuredBackend};
+
+use crate::doctor::finding;
+use crate::state::State;
+
+const SUBJECT: &str = "computing";
+
+impl State {
+    /// What computes: the variable of the environment, else the owner's choice.
+    fn backend(&self) -> Backend {
+        self.settings.settings().inference.backend.in_force()
+    }
+
+    /// Looks for GPUs, or measures one, while nothing else goes on.
+    pub(crate) fn learn_backends(&mut self) {
+        let backends = self.workers.backends().clone();
+        if backends.take_news() {
+            self.ask(Event::BackendsMeasured);
+        }
+        if self.replies_running() > 0 || self.host.streams() > 0 {
+            // They may use workers that run already, which are not asked for.
+            return backends.disturb();
+        }
+        let conditions = self.host.conditions(clock::now());
+        let at_rest = conditions.is_none_or(|it| crate::asking::is_at_rest(&it));
+        let entries = self.library.entries();
+        let is_here = |model| entries.iter().any(|it| it.digest() == model && !it.ends_only);
+        if !at_rest || !backends.is_curious(self.backend(), is_here) {
+            return;
+        }
+        let known: Vec<Measurable> = entries
+            .iter()
+            .map(|entry| Measurable {
+                model: entry.digest(),
+                path: entry.listed.path.clone(),
+                file: entry.file.clone(),
+            })
+            .collect();
+        let (workers, tasks) = (self.workers.clone(), self.tasks.clone());
+        self.tasks.spawn_until_cancelled("learn-backends", async move {
+            workers.learn(&known, &tasks).await;
+        });
+    }
+
+    /// What is to be kept, with what was measured of this computer's own devices.
+    pub(crate) fn with_backends(&self, measured: Measured) -> Measured {
+        let backends = to_keep(self.workers.backends().to_keep());
+        Measured { backends, ..measured }
+    }
+
+    /// Adds what is known of GPUs to `findings`, once somebody has looked for them.
+    pub(crate) fn examine_gpus(&self, mut findings: Vec<Finding>, answer: Answer<Vec<Finding>>) {
+        let (workers, tasks) = (self.workers.clone(), self.tasks.clone());
+        let backend = self.backend();
+        self.tasks.spawn_until_cancelled("doctor", async move {
+            workers.look_for_gpus(&tasks).await;
+            let gpus = workers.backends().standings(backend).unwrap_or_default();
+            let at = findings.iter().position(|it| it.subject == SUBJECT).map_or(0, |at| at + 1);
+            let unused = unused_cards(nook_machine::cards(), &gpus, backend);
+            findings.splice(at..at, gpus.iter().map(gpu).chain(unused));
+            let _ = answer.send(Ok(findings));
+        });
+    }
+
+    /// What computes here. A device that was chosen and is not there is told by the worker that is
+    /// to compute there.
+    pub(crate) fn examine_computing(&self) -> Finding {
+        let mut now: Vec<String> = self
+            .host
+            .residency()
+            .all()
+            .filter(|(_, status)| status.backend != Backend::Auto)
+            .map(|(_, status)| status.backend.to_string())
+            .collect();
+        now.sort();
+        now.dedup();
+        computes(self.backend(), now)
+    }
+}
+
+fn computes(backend: Backend, now: Vec<String>) -> Finding {
+    let chosen = match backend {
+        Backend::Auto => "models are computed on what was measured to be faster".to_owned(),
+        Backend::Native => "models are computed on the processor".to_owned(),
+        named => format!("models are computed on {named}, as it was chosen"),
+    };
+    let sentence = match now.is_empty() {
+        true => chosen,
+        false => format!("{chosen}; now on: {}", now.join(", ")),
+    };
+    let condition = Condition::Computes { backend: backend.to_string(), now };
+    finding(Verdict::Well, SUBJECT, sentence, condition)
+}
+
+/// One GPU, and why it is used or not.
+fn gpu(standing: &GpuStanding) -> Finding {
+    let GpuStanding { gpu, used } = standing;
+    let memory = gpu
+        .memory
+        .map_or_else(String::new, |bytes| format!(", {:.0} GB", bytes as f64 / f64::from(1 << 30)));
+    let (number, name, api, driver) = (gpu.number, &gpu.name, &gpu.api, &gpu.driver);
+    let (verdict, use_) = words(used);
+    let sentence = format!("gpu:{number} {name} ({api}, {driver}{memory}): {use_}");
+    let condition = Condition::Gpu {
+        number,
+        name: name.clone(),
+        api: api.clone(),
+        driver: driver.clone(),
+        memory_bytes: gpu.memory,
+        used: view(used),
+    };
+    finding(verdict, SUBJECT, sentence, condition)
+}
+
+fn words(used: &GpuUse) -> (Verdict, String) {
+    let text = match used {
+        GpuUse::Chosen => "used, as it was chosen".to_owned(),
+        GpuUse::NotChosen => "not used, because something else was chosen".to_owned(),
+        GpuUse::Software => {
+            "not used: the processor plays graphics card; only if it is named".to_owned()
+        }
+        GpuUse::Unmeasured => {
+            "not used yet: it is measured after a model was used, when nothing else goes on"
+                .to_owned()
+        }
+        GpuUse::Measured { is_used, cpu, gpu } => {
+            let is_used = if *is_used { "used" } else { "not used" };
+            format!("{is_used}; measured: CPU {cpu:.1}, GPU {gpu:.1} tokens/s of a usual reply")
+        }
+        GpuUse::Resting { minutes, reason } => {
+            let text = format!("not used for {minutes} min, because it failed: {reason}");
+            return (Verdict::Problem, text);
+        }
+        GpuUse::Unfit { reason } => {
+            return (
+                Verdict::Note,
+                format!("not used for the model that was tried last: {reason}"),
+            );
+        }
+    };
+    (Verdict::Well, text)
+}
+
+fn view(used: &GpuUse) -> GpuUseView {
+    match used.clone() {
+        GpuUse::Chosen => GpuUseView::Chosen,
+        GpuUse::NotChosen => GpuUseView::NotChosen,
+        GpuUse::Software => GpuUseView::Software,
+        GpuUse::Unmeasured => GpuUseView::Unmeasured,
+        GpuUse::Measured { is_used, cpu, gpu } => GpuUseView::Measured { is_used, cpu, gpu },
+        GpuUse::Resting { minutes, reason } => {
+            GpuUseView::Resting { minutes: u32::try_from(minutes).unwrap_or(u32::MAX), reason }
+        }
+        GpuUse::Unfit { reason } => GpuUseView::Unfit { reason },
+    }
+}
+
+/// A gaming PC whose card idles is what its owner wonders about.
+fn unused_cards(cards: &[Card], gpus: &[GpuStanding], backend: Backend) -> Option<Finding> {
+    // candle reaches them by another way.
+    let is_candle = matches!(backend, Backend::CandleCuda(_) | Backend::CandleMetal(_));
+    let is_reached = |card: &&Card| {
+        gpus.iter().any(|it| it.gpu.name.contains(&card.name) || card.name.contains(&it.gpu.name))
+    };
+    let cards: Vec<&Card> = cards.iter().filter(|card| !is_reached(card)).collect();
+    if cards.is_empty() || is_candle {
+        return None;
+    }
+    let name = |card: &&Card| {
+        let gigabytes = card.memory_bytes as f64 / f64::from(1 << 30);
+        format!("{} ({gigabytes:.0} GB)", card.name)
+    };
+    let cards: Vec<String> = cards.iter().map(name).collect();
+    let sentence = format!(
+        "{} is there and not used: its driver offers no Vulkan. Install the whole driver",
+        cards.join(", ")
+    );
+    let condition = Condition::CardsUnused { cards };
+    Some(finding(Verdict::Note, SUBJECT, sentence, condition))
+}
+
+/// As it is kept.
+fn to_keep(measured: Vec<Measurement>) -> Vec<MeasuredBackend> {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let line = |line: Line| [nanos(line.fixed), nanos(line.slope)];
+    let entry = |it: Measurement| MeasuredBackend {
+        model: it.model,
+        device: it.device,
+        decode: line(it.pace.decode),
+        prefill: line(it.pace.prefill),
+        layers: it.layers,
+        weight_bytes: it.weight_bytes,
+        at: it.at,
+    };
+    measured.into_iter().map(entry).collect()
+}
+
+/// The same, back.
+pub(crate) fn restored(kept: &[MeasuredBackend]) -> Vec<Measurement> {
+    let time = Duration::from_nanos;
+    let line = |[fixed, slope]: [u64; 2]| Line { fixed: time(fixed), slope: time(slope) };
+    let entry = |it: &MeasuredBackend| Measurement {
+        model: it.model,
+        device: it.device.clone(),
+        pace: Pace { decode: line(it.decode), prefill: line(it.prefill) },
+        layers: it.layers,
+        weight_bytes: it.weight_bytes,
+        at: it.at,
+    };
+    kept.iter().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use nook_base::ModelDigest;
+    use nook_resources::backends::{GpuKind, GpuReport};
+
+    use super::*;
+
+    fn standing(used: GpuUse) -> GpuStanding {
+        let gpu = GpuReport {
+            number: 1,
+            name: "Radeon 780M".to_owned(),
+            api: "vulkan".to_owned(),
+            driver: "Mesa 25.1".to_owned(),
+            kind: GpuKind::Integrated,
+            memory: Some(4 << 30),
+        };
+        GpuStanding { gpu, used }
+    }
+
+    #[test]
+    fn a_gpu_is_named_with_why_it_is_used_or_not() {
+        for (used, verdict, said) in [
+            (
+                GpuUse::Measured { is_used: false, cpu: 6.71, gpu: 5.5 },
+                Verdict::Well,
+                "gpu:1 Radeon 780M (vulkan, Mesa 25.1, 4 GB): not used; measured: CPU 6.7, GPU 5.5",
+            ),
+            (GpuUse::Measured { is_used: true, cpu: 1.0, gpu: 2.0 }, Verdict::Well, "): used; mea"),
+            (GpuUse::Chosen, Verdict::Well, "used, as it was chosen"),
+            (GpuUse::Software, Verdict::Well, "only if it is named"),
+            (
+                GpuUse::Resting { minutes: 4, reason: "signal 11".to_owned() },
+                Verdict::Problem,
+                "for 4 min, because it failed: signal 11",
+            ),
+            (GpuUse::Unfit { reason: "too small".to_owned() }, Verdict::Note, "too small"),
+        ] {
+            let found = gpu(&standing(used.clone()));
+            assert_eq!(found.verdict, verdict, "{used:?}");
+            assert!(found.sentence.contains(said), "{}", found.sentence);
+        }
+    }
+
+    #[test]
+    fn a_card_that_no_driver_reaches_is_named_with_what_helps() {
+        let card = |name: &str| Card { name: name.to_owned(), memory_bytes: 24 << 30 };
+        assert_eq!(unused_cards(&[], &[], Backend::Auto), None);
+        let found = unused_cards(&[card("NVIDIA One")], &[], Backend::Auto).unwrap();
+        assert_eq!(found.verdict, Verdict::Note);
+        assert!(found.sentence.starts_with("NVIDIA One (24 GB) is there and not used: "));
+        assert_eq!(unused_cards(&[card("NVIDIA One")], &[], Backend::CandleCuda(0)), None);
+        let reached = [standing(GpuUse::Chosen)];
+        assert_eq!(unused_cards(&[card("Radeon 780M")], &reached, Backend::Auto), None);
+    }
+
+    #[test]
+    fn what_computes_is_told_with_where_it_computes_now() {
+        let said = |backend, now: &[&str]| {
+            computes(backend, now.iter().map(|it| (*it).to_owned()).collect()).sentence
+        };
+        assert_eq!(said(Backend::Native, &[]), "models are computed on the processor");
+        assert!(said(Backend::GpuAt(1), &[]).contains("gpu:1"));
+        assert!(said(Backend::Auto, &["gpu:0", "native"]).ends_with("; now on: gpu:0, native"));
+    }
+
+    #[test]
+    fn what_was_measured_is_kept_as_it_was() {
+        let line = |us| Line { fixed: Duration::from_micros(us), slope: Duration::from_nanos(7) };
+        let measured = vec![Measurement {
+            model: ModelDigest([3; 32]),
+            device: "cpu".to_owned(),
+            pace: Pace { decode: line(5), prefill: line(6) },
+            layers: 32,
+            weight_bytes: 5 << 30,
+            at: 77,
+        }];
+        assert_eq!(restored(&to_keep(measured.clone())), measured);
+    }
+}

@@ -1,0 +1,167 @@
+//! What is chosen, measured next and told, for facts that are made up.
+
+use nook_plan::Line;
+
+use super::*;
+
+const MODEL: ModelDigest = ModelDigest([1; 32]);
+
+fn gpu(number: u32, kind: GpuKind) -> GpuReport {
+    GpuReport {
+        number,
+        name: format!("Card {number}"),
+        api: "vulkan".to_owned(),
+        driver: "Mesa 25".to_owned(),
+        kind,
+        memory: None,
+    }
+}
+
+/// Takes so many microseconds for each layer of a token or of a prompt's token.
+fn measurement(device: String, micros: u64) -> Measurement {
+    let line = Line { fixed: Duration::ZERO, slope: Duration::from_micros(micros) };
+    let pace = Pace { decode: line, prefill: line };
+    Measurement { model: MODEL, device, pace, layers: 32, weight_bytes: 4 << 30, at: 1 }
+}
+
+fn facts(gpus: Vec<GpuReport>, measured: Vec<Measurement>) -> Facts {
+    Facts { gpus: Some(gpus), measured, used: BTreeSet::from([MODEL]), ..Facts::default() }
+}
+
+fn backend(facts: &Facts, wanted: Backend) -> Backend {
+    facts.placed(wanted, MODEL, clock::now()).backend
+}
+
+#[test]
+fn what_was_measured_to_be_sooner_is_chosen_and_only_by_itself() {
+    let card = gpu(0, GpuKind::Discrete);
+    for (micros, chosen) in [(50, Backend::GpuAt(0)), (90, Backend::Native), (200, Backend::Native)]
+    {
+        let measured = vec![measurement(cpu(), 100), measurement(device_of(&card), micros)];
+        let facts = facts(vec![card.clone()], measured);
+        assert_eq!(backend(&facts, Backend::Auto), chosen, "{micros}");
+        assert_eq!(
+            facts.placed(Backend::Auto, MODEL, clock::now()).falls_back,
+            chosen != Backend::Native
+        );
+        for named in [Backend::Native, Backend::GpuAt(0), Backend::GpuAt(5), Backend::Candle] {
+            let placed = facts.placed(named, MODEL, clock::now());
+            assert_eq!(placed, Placed { backend: named, falls_back: false });
+        }
+        assert_eq!(backend(&facts, Backend::Gpu), Backend::GpuAt(0), "always, however slow");
+    }
+}
+
+#[test]
+fn a_software_adapter_is_neither_measured_nor_chosen() {
+    let soft = gpu(0, GpuKind::Software);
+    let measured = vec![measurement(cpu(), 100), measurement(device_of(&soft), 1)];
+    let facts = facts(vec![soft.clone()], measured);
+    assert_eq!(backend(&facts, Backend::Auto), Backend::Native);
+    assert_eq!(backend(&facts, Backend::Gpu), Backend::Gpu, "the worker says that there is none");
+    assert_eq!(facts.standing(&soft, Backend::Auto, clock::now()), GpuUse::Software);
+    assert!(facts.wish(Backend::Auto, |_| true, clock::now()).is_none());
+}
+
+#[test]
+fn nothing_is_chosen_that_was_not_measured_with_this_driver() {
+    let card = gpu(0, GpuKind::Discrete);
+    let other = GpuReport { driver: "Mesa 26".to_owned(), ..card.clone() };
+    let measured = vec![measurement(cpu(), 100), measurement(device_of(&card), 10)];
+    let now = clock::now();
+    let updated = facts(vec![other], measured.clone());
+    assert_eq!(backend(&updated, Backend::Auto), Backend::Native);
+    let unseen = Facts { gpus: None, ..facts(Vec::new(), measured) };
+    assert_eq!(backend(&unseen, Backend::Auto), Backend::Native);
+    assert!(unseen.wish(Backend::Auto, |_| true, now) == Some(Wish::Survey));
+    assert!(
+        unseen.wish(Backend::Native, |_| true, now).is_none(),
+        "who wants the CPU loads no driver"
+    );
+    let unused = Facts::default();
+    assert!(unused.wish(Backend::Auto, |_| true, now).is_none(), "nothing was computed yet");
+}
+
+#[test]
+fn a_model_that_does_not_fit_or_has_no_kernel_stays_on_the_cpu() {
+    let small = GpuReport { memory: Some(4 << 30), ..gpu(0, GpuKind::Discrete) };
+    let measured = vec![measurement(cpu(), 100), measurement(device_of(&small), 10)];
+    assert_eq!(backend(&facts(vec![small], measured), Backend::Auto), Backend::Native);
+    let card = gpu(0, GpuKind::Discrete);
+    let measured = vec![measurement(cpu(), 100), measurement(device_of(&card), 10)];
+    let known = Backends::default();
+    *known.lock() = facts(vec![card], measured);
+    let placed = known.begin(Backend::Auto, MODEL);
+    assert_eq!(placed, Placed { backend: Backend::GpuAt(0), falls_back: true });
+    known.fell_back(placed, MODEL);
+    assert_eq!(known.placed(Backend::Auto, MODEL).backend, Backend::Native);
+    let standing = &known.standings(Backend::Auto).unwrap()[0];
+    assert!(matches!(&standing.used, GpuUse::Unfit { .. }), "{standing:?}");
+}
+
+#[test]
+fn a_gpu_whose_worker_ended_rests_and_a_named_one_is_not_ours_to_rest() {
+    let card = gpu(0, GpuKind::Discrete);
+    let known = Backends::default();
+    let measured = vec![measurement(cpu(), 100), measurement(device_of(&card), 10)];
+    *known.lock() = facts(vec![card], measured);
+    let measured = known.begin(Backend::Auto, MODEL);
+    assert_eq!(known.crashed(known.placed(Backend::GpuAt(0), MODEL), "signal 11"), None);
+    assert_eq!(known.crashed(known.placed(Backend::Native, MODEL), "signal 11"), None);
+    assert_eq!(known.crashed(measured, "signal 11"), Some(Duration::from_secs(120)));
+    assert_eq!(known.begin(Backend::Auto, MODEL).backend, Backend::Native);
+    let standing = &known.standings(Backend::Auto).unwrap()[0];
+    let resting = GpuUse::Resting { minutes: 2, reason: "signal 11".to_owned() };
+    assert_eq!(standing.used, resting);
+    let later = clock::now() + Duration::from_secs(121);
+    assert_eq!(known.lock().placed(Backend::Auto, MODEL, later), measured);
+}
+
+#[test]
+fn who_needs_a_worker_ends_what_is_being_measured() {
+    let known = Backends::default();
+    let token = CancellationToken::new();
+    known.lock().running = Some(token.clone());
+    known.disturb();
+    assert!(token.is_cancelled());
+}
+
+#[test]
+fn how_a_gpu_stands_is_told_with_both_speeds() {
+    let card = gpu(0, GpuKind::Integrated);
+    let measured = vec![measurement(cpu(), 100), measurement(device_of(&card), 125)];
+    let facts = facts(vec![card.clone()], measured);
+    let now = clock::now();
+    let GpuUse::Measured { is_used: false, cpu, gpu: speed } =
+        facts.standing(&card, Backend::Auto, now)
+    else {
+        panic!("{:?}", facts.standing(&card, Backend::Auto, now));
+    };
+    assert!((cpu / speed - 1.25).abs() < 1e-6, "{cpu} {speed}");
+    assert_eq!(facts.standing(&card, Backend::Native, now), GpuUse::NotChosen);
+    assert_eq!(facts.standing(&card, Backend::GpuAt(0), now), GpuUse::Chosen);
+    let fresh = self::facts(vec![card.clone()], Vec::new());
+    assert_eq!(fresh.standing(&card, Backend::Auto, now), GpuUse::Unmeasured);
+}
+
+#[test]
+fn the_processor_is_measured_first_then_each_card_and_each_once() {
+    let cards =
+        vec![gpu(0, GpuKind::Software), gpu(1, GpuKind::Integrated), gpu(2, GpuKind::Discrete)];
+    let mut facts = facts(cards.clone(), Vec::new());
+    let now = clock::now();
+    let wish = |facts: &Facts| facts.wish(Backend::Auto, |_| true, now);
+    assert_eq!(facts.wish(Backend::Auto, |_| false, now), None, "its file is not here");
+    for (backend, device) in [
+        (Backend::Native, cpu()),
+        (Backend::GpuAt(1), device_of(&cards[1])),
+        (Backend::GpuAt(2), device_of(&cards[2])),
+    ] {
+        assert_eq!(wish(&facts), Some(Wish::Measure(MODEL, backend)));
+        facts.measured.push(measurement(device, 100));
+    }
+    assert_eq!(wish(&facts), None);
+    facts.measured.pop();
+    facts.rests.note(2, "signal 11", now);
+    assert_eq!(wish(&facts), None, "a card that failed is left alone for a while");
+}

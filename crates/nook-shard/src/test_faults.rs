@@ -1,0 +1,50 @@
+//! Faults of a GPU that a test orders: no real card fails when a test wants it to. Only builds with
+//! the feature `test-faults` and debug assertions have this: no package is built with either.
+
+use std::path::PathBuf;
+
+use nook_base::{Backend, env};
+use nook_model::nook_gpu::{Choice, Gpu, OpenOptions};
+use nook_model::{LoadOptions, LoadedModel, ModelError, ModelFile};
+
+/// Names a file. Once it is obeyed it is deleted, so that a worker that is started again does well.
+const ORDER: &str = "INGLENOOK_TEST_GPU";
+
+/// The model on a GPU of so little memory as the file says: `budget 4096`.
+pub(crate) fn small_gpu(
+    backend: Backend,
+    file: &ModelFile,
+    options: LoadOptions,
+) -> Option<Result<LoadedModel, ModelError>> {
+    let Backend::GpuAt(number) = backend else { return None };
+    let budget = Some(order("budget")?);
+    let options_of_gpu =
+        OpenOptions { choice: Choice::Index(number), budget, ..Default::default() };
+    let gpu = Gpu::open(&options_of_gpu).expect("a test that orders this has a GPU");
+    obeyed();
+    Some(LoadedModel::with_gpu(file.clone(), &gpu, options))
+}
+
+/// Ends the GPU after so many steps as the file says: `lose 12`.
+pub(crate) fn lose(model: &LoadedModel, steps_done: u64) {
+    let Some(gpu) = model.gpu() else { return };
+    if order("lose").is_some_and(|after| steps_done >= after) {
+        gpu.destroy();
+        obeyed();
+    }
+}
+
+fn file() -> Option<PathBuf> {
+    env::raw(ORDER).map(PathBuf::from)
+}
+
+/// The number that follows `word` in the file.
+fn order(word: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file()?).ok()?;
+    text.trim().strip_prefix(word)?.trim().parse().ok()
+}
+
+fn obeyed() {
+    let file = file().expect("it has just been read");
+    std::fs::remove_file(file).expect("a test's file can be deleted");
+}

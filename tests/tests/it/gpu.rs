@@ -1,0 +1,271 @@
+//! Models on a GPU, in whole nodes: the setting, households of CPU and GPU, and what goes wrong.
+//!
+//! The GPU is the first that the drivers of this machine offer: Mesa's software adapter where there
+//! is no card. Where there is no driver, the tests that need one say so and end; in CI they fail.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nook_api::NodeCalls as _;
+use nook_api::views::SettingAsk;
+use nook_api::{Request, Vitals};
+use nook_base::tasks::Tasks;
+use nook_base::{Backend, ModelDigest, env};
+use nook_control::ClientError;
+use nook_model::ModelFile;
+use nook_model::nook_gpu::{AdapterKind, adapters};
+use nook_resources::backends::{Measurable, Unmeasured, measure};
+use nook_resources::open_models::FilePlace;
+use nook_resources::workers::WorkerSource;
+use nook_shard::{WorkerCommand, WorkerLimits};
+use nook_testkit::{
+    Household, Node, NodePlan, Signal, Told, Wish, chat_cases, fixture, nook, skip, story_cases,
+};
+use serde_json::Value;
+
+use crate::parity::cut;
+
+const BACKEND: &str = "distributed_inference.backend";
+const ASKING: &str = "Kitchen laptop";
+const HELPER: &str = "Study PC";
+
+/// Whether there is a GPU to test on.
+fn has_gpu(test: &str) -> bool {
+    let has = !adapters().is_empty();
+    if !has {
+        assert!(env::text("CI").is_none(), "CI needs mesa-vulkan-drivers: {test}");
+        skip(test, "no GPU driver");
+    }
+    has
+}
+
+async fn choose(node: &Node, backend: &str) -> anyhow::Result<()> {
+    let setting = SettingAsk::new(BACKEND, backend);
+    Ok(node.do_this(Request::ChangeSetting { setting }).await?)
+}
+
+/// Waits until no worker of `node` computes with anything else than `backend`.
+async fn until_on(node: &Node, backend: &str) -> anyhow::Result<()> {
+    let what = format!("no worker computes elsewhere than on {backend}");
+    let holds = |it: &Vitals| it.workers.iter().all(|it| it.backend == backend);
+    node.until_vitals(&what, holds).await?;
+    Ok(())
+}
+
+/// Code and sentence of a reply that must fail.
+async fn refusal(node: &Node) -> anyhow::Result<(String, String)> {
+    match node.reply(&Wish::text("Once", 2)).await {
+        Ok(reply) => {
+            let told = reply.end().await?;
+            told.aborted.clone().ok_or_else(|| anyhow::anyhow!("it was answered: {told:?}"))
+        }
+        Err(ClientError::Refused(problem)) => Ok((problem.code, problem.sentence)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_setting_says_what_computes_and_what_cannot_is_told_with_a_way_out()
+-> anyhow::Result<()> {
+    const KEY: &str = "distributed_inference.backend";
+    let house = Household::strangers([NodePlan::new(ASKING)]).await?;
+    let node = house.asking();
+    let before = node.answer(&Wish::text("Once", 4)).await?;
+    until_on(node, "native").await?;
+    for (backend, said) in [
+        // This build has no code for it.
+        ("candle:cuda:0", "distributed_inference.backend"),
+        ("gpu:63", "compute on the CPU"),
+    ] {
+        choose(node, backend).await?;
+        node.until_no_worker().await?;
+        let (code, sentence) = refusal(node).await?;
+        assert_eq!(code, "gpu_missing", "{backend}: {sentence}");
+        assert!(sentence.contains(said) && !sentence.contains("damaged"), "{backend}: {sentence}");
+    }
+    let refused = choose(node, "toaster").await.unwrap_err().to_string();
+    assert!(refused.contains("`gpu:0`") && refused.contains("`candle:metal`"), "{refused}");
+    choose(node, "native").await?;
+    assert_eq!(node.answer(&Wish::text("Once", 4)).await?.ids, before.ids, "{KEY}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_gives_the_words_of_the_cpu_and_is_changed_to_while_the_node_runs()
+-> anyhow::Result<()> {
+    if !has_gpu("a node on a GPU") {
+        return Ok(());
+    }
+    let house = Household::strangers([NodePlan::new(ASKING).with(BACKEND, "\"native\"")]).await?;
+    let node = house.asking();
+    let cases = chat_cases(&fixture("ember/ember-greedy.json"))?;
+    let mut expected = Vec::new();
+    for messages in &cases {
+        expected.push(node.answer(&Wish::chat(messages, 48)).await?);
+    }
+    choose(node, "gpu:0").await?;
+    node.until_no_worker().await?;
+    for (messages, expected) in cases.iter().zip(&expected) {
+        let told = node.answer(&Wish::chat(messages, 48)).await?;
+        assert_eq!((&told.ids, &told.text), (&expected.ids, &expected.text), "{messages:?}");
+    }
+    let vitals = node.vitals().await?;
+    assert!(vitals.workers.iter().all(|it| it.backend == "gpu:0"), "{vitals:?}");
+    assert!(!vitals.workers.is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cpu_and_a_gpu_answer_as_one_device_at_every_cut() -> anyhow::Result<()> {
+    if !has_gpu("a household of a CPU and a GPU") {
+        return Ok(());
+    }
+    let at = |name: &str| fixture(&format!("stories260K/{name}"));
+    let cases = story_cases(&at("greedy-f32.json"), &at("upstream-expected.json"))?;
+    let case = cases.first().ok_or_else(|| anyhow::anyhow!("the model has known answers"))?;
+    let house = Household::paired([
+        NodePlan::new(ASKING).with(BACKEND, "\"native\""),
+        NodePlan::new(HELPER).with(BACKEND, "\"gpu:0\"").offering("0-4"),
+    ])
+    .await?;
+    let name = house.import(&at("stories260K-f32.gguf"), None).await?;
+    house.until_all_lend(&name).await?;
+    let wish = Wish::text(&case.prompt, u32::try_from(case.ids.len())?).by(&name);
+    let mut on_gpu = 0;
+    for first in 0..5_u32 {
+        for end in first + 1..=5 {
+            cut(&house, &name, first, end).await?;
+            let told = house.asking().answer(&wish).await?;
+            assert_eq!(told.ids, case.ids, "the GPU computes layers {first}-{}", end - 1);
+            on_gpu += u32::from(told.uses(HELPER));
+        }
+    }
+    assert!(on_gpu > 0, "no reply was computed there");
+    until_on(house.node(1), "gpu:0").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_on_a_gpu_that_dies_in_the_middle_of_a_reply_changes_nothing() -> anyhow::Result<()>
+{
+    const TOKENS: u32 = 48;
+    if !has_gpu("a worker on a GPU that dies") {
+        return Ok(());
+    }
+    for victim in [0, 1] {
+        let mut house = Household::sharing([
+            NodePlan::new(ASKING).with(BACKEND, "\"gpu:0\""),
+            NodePlan::new(HELPER).with(BACKEND, "\"gpu:0\"").offering("1-4"),
+        ])
+        .await?;
+        let wish = Wish::text("Once upon a time", TOKENS);
+        let undisturbed = house.asking().answer(&wish.clone().alone()).await?;
+        // Both have built their kernels by then: the first steps of a GPU are slow.
+        assert_eq!(house.asking().answer(&wish).await?.ids, undisturbed.ids);
+        let (reply, held) = house.asking().held_reply(&wish, 8).await?;
+        assert_eq!(house.node_mut(victim).signal_workers(Signal::Kill), 1);
+        drop(held);
+        let told: Told = reply.whole().await?;
+        assert_eq!(told.ids, undisturbed.ids, "node {victim}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_household_by_one_command_computes_where_it_is_told_to() -> anyhow::Result<()> {
+    if !has_gpu("nook house --backend") {
+        return Ok(());
+    }
+    let say = |backend: &str| -> anyhow::Result<Value> {
+        let words = ["house", "--prompt", "Once upon a time", "--max-tokens", "24", "--json"];
+        let output = Command::new(nook()?)
+            .args(words)
+            .args(["--activation-dtype", "f32", "--backend", backend])
+            .env("INGLENOOK_KEYRING", "off")
+            .env_remove("INGLENOOK_HOME")
+            .output()?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        anyhow::ensure!(output.status.success(), "{backend}: {errors}");
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    let (cpu, gpu) = (say("native")?, say("gpu:0")?);
+    assert_eq!(gpu["ids"], cpu["ids"]);
+    assert_eq!(gpu["ids"].as_array().map(Vec::len), Some(24));
+    assert!(say("gpu:63").unwrap_err().to_string().contains("there is no GPU"));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gpu_that_is_lost_in_the_middle_of_a_reply_changes_nothing() -> anyhow::Result<()> {
+    if !has_gpu("a lost device") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
+    let order = folder.path().join("order");
+    let variable = format!("INGLENOOK_TEST_GPU={}", order.display());
+    let plan = NodePlan::new(ASKING).with(BACKEND, "\"gpu:0\"");
+    let plan = plan.behind(vec!["env".into(), variable.into()]);
+    let house = Household::strangers([plan]).await?;
+    let wish = Wish::text("Once upon a time", 32);
+    let undisturbed = house.asking().answer(&wish).await?;
+    let steps_of_one_reply = 32;
+    std::fs::write(&order, format!("lose {}", steps_of_one_reply + 8))?;
+    let told = house.asking().answer(&wish).await?;
+    assert!(!order.exists(), "the device was not lost: {told:?}");
+    assert_eq!(told.ids, undisturbed.ids);
+    assert!(house.asking().log().contains("was lost"), "{}", house.asking().log());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_software_adapter_is_named_by_the_doctor_and_never_chosen() -> anyhow::Result<()> {
+    if !has_gpu("the doctor") {
+        return Ok(());
+    }
+    let house = Household::strangers([NodePlan::new(ASKING).with(BACKEND, "\"auto\"")]).await?;
+    let node = house.asking();
+    node.answer(&Wish::text("Once", 4)).await?;
+    until_on(node, "native").await?;
+    let gpus = adapters();
+    let found = node.client().doctor().await?;
+    for gpu in &gpus {
+        let name = format!("gpu:{} {}", gpu.index, gpu.name);
+        let told = found.iter().find(|it| it.sentence.starts_with(&name));
+        let told = told.map(|it| it.sentence.as_str()).unwrap_or_default();
+        assert!(told.contains("used"), "{found:?}");
+        if gpu.kind == AdapterKind::Software {
+            assert!(told.contains("only if it is named"), "{told}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_is_measured_in_a_process_of_its_own_whose_end_is_no_harm() -> anyhow::Result<()> {
+    let folder = tempfile::Builder::new().prefix("nook-").tempdir()?;
+    let command = WorkerCommand { program: nook()?.into(), arguments: vec!["worker".into()] };
+    let limits = WorkerLimits {
+        streams_max: 1,
+        memory_bytes_max: 1 << 30,
+        idle: Duration::from_secs(60),
+        backend: Backend::Auto,
+        falls_back: false,
+    };
+    let source = WorkerSource { command, folder: folder.path().to_owned(), limits };
+    let file = fixture("stories260K/stories260K-f32.gguf");
+    let path = FilePlace::new(file.clone());
+    let what = Measurable { model: ModelDigest([7; 32]), path, file: ModelFile::open(&file)? };
+    let tasks = Tasks::new();
+    let cpu = measure(&source, &what, Backend::Native, &tasks).await;
+    assert!(cpu.as_ref().is_ok_and(|it| !it.usual_reply(5).is_zero()), "{cpu:?}");
+    let missing = measure(&source, &what, Backend::GpuAt(63), &tasks).await;
+    assert!(matches!(&missing, Err(Unmeasured::Unfit(why)) if why.contains("GPU")), "{missing:?}");
+    if has_gpu("measuring") {
+        let gpu = measure(&source, &what, Backend::GpuAt(0), &tasks).await;
+        assert!(gpu.as_ref().is_ok_and(|it| !it.usual_reply(5).is_zero()), "{gpu:?}");
+    }
+    let crashing = WorkerCommand { program: "false".into(), arguments: Vec::new() };
+    let source = WorkerSource { command: crashing, ..source };
+    let broken = measure(&source, &what, Backend::GpuAt(0), &tasks).await;
+    assert!(matches!(broken, Err(Unmeasured::Broke(_))), "{broken:?}");
+    Ok(())
+}
