@@ -20,7 +20,7 @@ describe('models', () => {
     expect(screen.queryByTestId('move-models-back')).toBeNull();
     await user.click(screen.getByTestId('move-models'));
     const moving = await screen.findByTestId('models-moving');
-    expect(moving.textContent).toContain('0 kB of 4.7 GB');
+    expect(moving.textContent).toContain('0 bytes of 4.7 GB');
     backend.modelsMove();
     await tick();
     expect(moving.textContent).toContain('470 MB of 4.7 GB');
