@@ -1,3 +1,4 @@
+/** Promises of formulas and footnotes: found where models write them and nowhere else, and shown as MathML alone. */
 import { render, screen } from '@testing-library/svelte';
 import { expect, it, vi } from 'vitest';
 import { tokensOf } from './extensions';

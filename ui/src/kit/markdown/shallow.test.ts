@@ -1,3 +1,4 @@
+/** Promises of `shallow`: no text nests deeper than a page can show, and what people write stays as it is. */
 import { Lexer, type Token } from 'marked';
 import { expect, it } from 'vitest';
 import { shallow } from './shallow';
