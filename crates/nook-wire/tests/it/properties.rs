@@ -330,14 +330,7 @@ fn local() -> impl Strategy<Value = LocalMessage> {
             }
         }),
         (step(), rows).prop_map(|(head, rows)| LocalMessage::StepLogits { head, rows }),
-        any::<(u64, u32, u32, u32, u32, u32)>().prop_map(|n| LocalMessage::Logits {
-            step: n.0,
-            position: n.1,
-            count: n.2,
-            vocabulary: n.3,
-            compute_us: n.4,
-            queue_us: n.5,
-        }),
+        logits(),
         Just(LocalMessage::Unload),
         Just(LocalMessage::Unloaded),
         Just(LocalMessage::Status),
@@ -366,6 +359,17 @@ fn local() -> impl Strategy<Value = LocalMessage> {
         Just(LocalMessage::ListGpus),
         vec(gpu(), 0..3).prop_map(|gpus| LocalMessage::Gpus { gpus }),
     ]
+}
+
+fn logits() -> impl Strategy<Value = LocalMessage> {
+    any::<(u64, u32, u32, u32, u32, u32)>().prop_map(|n| LocalMessage::Logits {
+        step: n.0,
+        position: n.1,
+        count: n.2,
+        vocabulary: n.3,
+        compute_us: n.4,
+        queue_us: n.5,
+    })
 }
 
 fn gpu() -> impl Strategy<Value = GpuReport> {
