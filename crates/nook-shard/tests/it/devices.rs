@@ -165,7 +165,9 @@ async fn what_a_measured_gpu_cannot_do_the_cpu_does() {
         return;
     }
     let (_folder, file) = order("budget 4096");
-    let cases: [(Vec<(&str, &str)>, Backend, fn(&Path)); 3] = [
+    /// Variables of the worker, what was measured as fastest, and what writes the model's file.
+    type Case<'a> = (Vec<(&'a str, &'a str)>, Backend, fn(&Path));
+    let cases: [Case<'_>; 3] = [
         (vec![("INGLENOOK_TEST_GPU", &*file)], Backend::GpuAt(0), small),
         (Vec::new(), Backend::GpuAt(63), small),
         (Vec::new(), Backend::GpuAt(0), rare),
