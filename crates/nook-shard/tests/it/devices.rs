@@ -159,14 +159,15 @@ async fn a_format_without_a_kernel_is_refused_with_its_tensor() {
     );
 }
 
+/// Variables of the worker, what was measured as fastest, and what writes the model's file.
+type Case<'a> = (Vec<(&'a str, &'a str)>, Backend, fn(&Path));
+
 #[tokio::test]
 async fn what_a_measured_gpu_cannot_do_the_cpu_does() {
     if !has_gpu("falling back") {
         return;
     }
     let (_folder, file) = order("budget 4096");
-    /// Variables of the worker, what was measured as fastest, and what writes the model's file.
-    type Case<'a> = (Vec<(&'a str, &'a str)>, Backend, fn(&Path));
     let cases: [Case<'_>; 3] = [
         (vec![("INGLENOOK_TEST_GPU", &*file)], Backend::GpuAt(0), small),
         (Vec::new(), Backend::GpuAt(63), small),
