@@ -404,6 +404,9 @@ impl ComputeState {
             self.account.set_weights(loaded.weight_bytes());
             return Err(error.into());
         }
+        // A conversation that opens names no file: what its part came from is what it is looked for
+        // in, also where the worker began with a file that lacks some of it.
+        *file = from;
         self.account.set_weights(loaded.weight_bytes());
         match caller {
             Caller::Guest(_) => {

@@ -37,7 +37,7 @@ pub(crate) struct Host {
     pub(crate) worker: Worker,
     pub(crate) tasks: Tasks,
     pub(crate) model: LoadedModel,
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     _folder: tempfile::TempDir,
 }
 
@@ -105,6 +105,12 @@ impl Host {
         let host = Self::launch(models, &device, limits, small).await;
         host.load().await?;
         Ok(host)
+    }
+
+    /// As [`Self::start`], with nothing loaded yet.
+    pub(crate) async fn start_empty() -> Self {
+        let device = [("INGLENOOK_DEVICE", "cpu")];
+        Self::launch(OsStr::new("models"), &device, limits(1, 1 << 30), small).await
     }
 
     /// Loads all of the model.

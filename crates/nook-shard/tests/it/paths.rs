@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use nook_base::LayerRange;
+use nook_base::{LayerRange, ModelPart};
+use nook_model::{ModelFile, Presence};
 
-use crate::host::{Host, LAYERS};
+use crate::host::{Host, LAYERS, MODEL, Opening, Refused, bits};
 
 /// Latin-1, as disks of older systems have it: no UTF-8.
 const ODD: &[u8] = b"mod\xe8les \xff";
@@ -16,4 +17,29 @@ async fn a_model_in_a_folder_whose_name_is_no_text_loads() {
     assert_eq!(odd.to_str(), None);
     let host = Host::start_in(odd, "cpu", 1, 1 << 30).await.unwrap();
     assert_eq!(host.status().await.held, [LayerRange::all(LAYERS)]);
+}
+
+#[tokio::test]
+async fn a_worker_that_began_with_a_part_goes_on_with_the_whole_that_came_elsewhere() {
+    let host = Host::start_empty().await;
+    let part = ModelPart::inner(LayerRange::with_len(0, 1));
+    let whole = ModelFile::open(&host.file).unwrap();
+    let partial = host.file.with_file_name("part.gguf");
+    std::fs::copy(&host.file, &partial).unwrap();
+    let mut presence = Presence::new(&whole.manifest().unwrap());
+    for range in whole.ranges_of(&part) {
+        presence.mark(range.number).unwrap();
+    }
+    presence.store(&partial).unwrap();
+
+    host.worker.load(&partial, MODEL, part).await.unwrap();
+    let rest = LayerRange::with_len(1, LAYERS - 1);
+    let Err(Refused(_)) = host.open(Opening::of(1, rest)).await else { panic!("it lacks those") };
+    host.load().await.unwrap();
+    // What lies in a file that nobody lists any more is gone at some time.
+    std::fs::remove_file(&partial).unwrap();
+    for layers in [LayerRange::all(LAYERS), rest] {
+        let mut talk = host.open(Opening::of(1, layers)).await.unwrap().seeded(3);
+        assert_eq!(bits(&talk.walk(&[4]).await.unwrap()), bits(&host.alone(layers, 3, 4)));
+    }
 }
