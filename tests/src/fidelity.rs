@@ -76,7 +76,7 @@ pub fn measure(file: &Path, sample: Sample) -> anyhow::Result<Vec<Fidelity>> {
     let mut model = LoadedModel::new(ModelFile::open(file)?, options)?;
     let shape = model.file().shape().clone();
     model.hold(&ModelPart::whole(shape.layers))?;
-    let divided = Divided { model: &model, parts: parts(shape.layers), hidden: shape.hidden };
+    let divided = Divided { model: &model, parts: parts(shape.layers), hidden: shape.row };
     let start = model.file().header().number("tokenizer.ggml.bos_token_id")?.unwrap_or(1);
     let texts: Vec<Vec<u32>> = (0..sample.texts)
         .map(|number| divided.text(start.min(shape.vocabulary - 1), sample.tokens, number))

@@ -12,6 +12,7 @@ mod buffers;
 mod convolution;
 mod delta;
 mod feed_forward;
+mod heads;
 mod layer_inputs;
 mod linear;
 mod mamba2;

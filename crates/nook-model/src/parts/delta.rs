@@ -12,14 +12,13 @@
 //!
 //! Positions are taken one by one, so chunks cannot show. Heads are shared among the threads.
 
-use std::sync::{Mutex, PoisonError};
-
 use nook_kernels::elementary::{exp, sigmoid};
 use nook_kernels::vector;
 
 use super::convolution::Convolution;
+use super::heads::{Head, Heads};
 use super::linear::forward_all;
-use super::{Broken, Buffers, Lanes, LayerState, Linear, Norm, Span, StateShape, Step, sized};
+use super::{Broken, Buffers, Lanes, Linear, Norm, Span, StateShape, Step, sized};
 use crate::error::Fault;
 use crate::weights::{Held, Named, Part, Source, Weights};
 
@@ -62,17 +61,6 @@ pub(crate) enum KeyHeads {
     Tiled,
     /// Value heads that follow each other use the same key head.
     Grouped,
-}
-
-/// One value head of one span: its state, and where what it reads goes.
-struct Head<'a> {
-    number: usize,
-    /// The state before; `None` where `state` holds it already.
-    before: Option<&'a [f32]>,
-    /// (dim of keys, dim of values)
-    state: &'a mut [f32],
-    /// (rows, dim)
-    read: &'a mut [f32],
 }
 
 impl<W: Weights> GatedDelta<W> {
@@ -151,11 +139,10 @@ impl GatedDelta<Held> {
         let read = sized(mixed, n * values);
         let convolution =
             Convolution { weights: &self.convolution, bias: None, taps: self.kernel, silu: true };
+        let size = self.dim * self.dim;
+        let heads = Heads { count: self.value_heads, size, dim: self.dim, operations: 4 };
         for span in &step.spans {
-            let LayerState::Recurrent(state) = lanes.state(span.lane)? else {
-                return Err(Broken::new("a session without a state for a layer"));
-            };
-            let (before, after) = state.advance(span.first, span.rows.len() as u32)?;
+            let (before, after) = lanes.advance(span)?;
             let history = self.history();
             let (past, matrices) = after.split_at_mut(history);
             if let Some(before) = before {
@@ -166,7 +153,10 @@ impl GatedDelta<Held> {
             self.unit(&mut convolved[rows]);
             let signals = Signals { convolved, betas, alphas };
             let before = before.map(|before| &before[history..]);
-            self.remember(step, span, signals, before, matrices, sized(spare, n * values), read);
+            let apart = sized(spare, n * values);
+            heads.share((step, span), (before, matrices), (apart, read), |head| {
+                self.head(head, span, &signals);
+            });
         }
         let normed = sized(spare, n * values);
         self.norm.forward(compute, read, normed);
@@ -186,43 +176,6 @@ impl GatedDelta<Held> {
                     scale /= (self.dim as f32).sqrt();
                 }
                 head.iter_mut().for_each(|number| *number *= scale);
-            }
-        }
-    }
-
-    /// Takes the rows of `span` through the states of all heads, into `read` (n, heads, dim), by
-    /// way of `apart` (heads, rows, dim).
-    #[expect(clippy::too_many_arguments, reason = "buffers that lie in different places")]
-    fn remember(
-        &self,
-        step: &Step<'_>,
-        span: &Span,
-        signals: Signals<'_>,
-        before: Option<&[f32]>,
-        matrices: &mut [f32],
-        apart: &mut [f32],
-        read: &mut [f32],
-    ) {
-        let (rows, dim) = (span.rows.len(), self.dim);
-        let square = dim * dim;
-        let states = matrices.chunks_exact_mut(square).zip(apart.chunks_exact_mut(rows * dim));
-        let heads: Vec<Mutex<Head<'_>>> = states
-            .enumerate()
-            .map(|(number, (state, read))| {
-                let before = before.map(|all| &all[number * square..(number + 1) * square]);
-                Mutex::new(Head { number, before, state, read })
-            })
-            .collect();
-        let work = rows.saturating_mul(4 * self.value_heads * square);
-        step.compute.share(heads.len(), work, &|index| {
-            // No other piece of work has this head.
-            let mut head = heads[index].lock().unwrap_or_else(PoisonError::into_inner);
-            self.head(&mut head, span, &signals);
-        });
-        for (number, head) in apart.chunks_exact(rows * dim).take(self.value_heads).enumerate() {
-            for (row, head) in span.rows.clone().zip(head.chunks_exact(dim)) {
-                let at = (row * self.value_heads + number) * dim;
-                read[at..at + dim].copy_from_slice(head);
             }
         }
     }

@@ -10,15 +10,14 @@
 //!
 //! Positions are taken one by one, so chunks cannot show. Heads are shared among the threads.
 
-use std::sync::{Mutex, PoisonError};
-
 use nook_kernels::elementary::exp;
 use nook_kernels::vector;
 
 use super::convolution::Convolution;
 use super::delta::softplus;
+use super::heads::{Head, Heads};
 use super::linear::forward_all;
-use super::{Broken, Buffers, Lanes, LayerState, Linear, Span, StateShape, Step, sized};
+use super::{Broken, Buffers, Lanes, Linear, Span, StateShape, Step, sized};
 use crate::error::Fault;
 use crate::weights::{Held, Named, Part, Source, Weights};
 
@@ -55,17 +54,6 @@ pub(crate) struct Mamba2<W: Weights> {
     /// Positions that the convolution sees.
     pub(crate) kernel: usize,
     pub(crate) epsilon: f32,
-}
-
-/// One head of one span: its state, and where what it reads goes.
-struct Head<'a> {
-    number: usize,
-    /// The state before; `None` where `state` holds it already.
-    before: Option<&'a [f32]>,
-    /// (dim, places)
-    state: &'a mut [f32],
-    /// (rows, dim)
-    read: &'a mut [f32],
 }
 
 /// What comes to the heads with each row.
@@ -156,11 +144,10 @@ impl Mamba2<Held> {
             taps: self.kernel,
             silu: true,
         };
+        let size = self.dim * self.places;
+        let heads = Heads { count: self.heads, size, dim: self.dim, operations: 3 };
         for span in &step.spans {
-            let LayerState::Recurrent(state) = lanes.state(span.lane)? else {
-                return Err(Broken::new("a session without a state for a layer"));
-            };
-            let (before, after) = state.advance(span.first, span.rows.len() as u32)?;
+            let (before, after) = lanes.advance(span)?;
             let history = self.history();
             let (past, matrices) = after.split_at_mut(history);
             if let Some(before) = before {
@@ -170,7 +157,10 @@ impl Mamba2<Held> {
             convolution.forward(past, &inputs[rows.clone()], &mut convolved[rows]);
             let signals = Signals { convolved, steps };
             let before = before.map(|before| &before[history..]);
-            self.remember(step, span, signals, (before, matrices), sized(spare, n * inner), read);
+            let apart = sized(spare, n * inner);
+            heads.share((step, span), (before, matrices), (apart, read), |head| {
+                self.head(head, span, signals);
+            });
         }
         // The gate comes before the norm, whose groups are those of the heads.
         let gated = sized(spare, n * inner);
@@ -178,40 +168,6 @@ impl Mamba2<Held> {
         vector::rms_norm_in_place(compute, gated, None, inner / self.groups, self.epsilon);
         vector::multiply_rows(compute, gated, &self.norm);
         self.output.forward(compute, scratch, gated, out)
-    }
-
-    /// Takes the rows of `span` through the states of all heads (before, after), into `read` (n,
-    /// heads, dim), by way of `apart` (heads, rows, dim).
-    fn remember(
-        &self,
-        step: &Step<'_>,
-        span: &Span,
-        signals: Signals<'_>,
-        (before, matrices): (Option<&[f32]>, &mut [f32]),
-        apart: &mut [f32],
-        read: &mut [f32],
-    ) {
-        let (rows, dim, size) = (span.rows.len(), self.dim, self.dim * self.places);
-        let states = matrices.chunks_exact_mut(size).zip(apart.chunks_exact_mut(rows * dim));
-        let heads: Vec<Mutex<Head<'_>>> = states
-            .enumerate()
-            .map(|(number, (state, read))| {
-                let before = before.map(|all| &all[number * size..(number + 1) * size]);
-                Mutex::new(Head { number, before, state, read })
-            })
-            .collect();
-        let work = rows.saturating_mul(3 * self.heads * size);
-        step.compute.share(heads.len(), work, &|index| {
-            // No other piece of work has this head.
-            let mut head = heads[index].lock().unwrap_or_else(PoisonError::into_inner);
-            self.head(&mut head, span, signals);
-        });
-        for (number, head) in apart.chunks_exact(rows * dim).take(self.heads).enumerate() {
-            for (row, head) in span.rows.clone().zip(head.chunks_exact(dim)) {
-                let at = (row * self.heads + number) * dim;
-                read[at..at + dim].copy_from_slice(head);
-            }
-        }
     }
 
     /// Takes the rows of `span` through the state of one head.

@@ -7,7 +7,7 @@
 
 use super::convolution::Convolution;
 use super::linear::forward_all;
-use super::{Broken, Buffers, Lanes, LayerState, Linear, StateShape, Step, sized};
+use super::{Broken, Buffers, Lanes, Linear, StateShape, Step, sized};
 use crate::error::Fault;
 use crate::weights::{Held, Named, Part, Source, Weights};
 
@@ -78,10 +78,7 @@ impl ShortConv<Held> {
         let convolution =
             Convolution { weights: &self.convolution, bias: None, taps: self.kernel, silu: false };
         for span in &step.spans {
-            let LayerState::Recurrent(state) = lanes.state(span.lane)? else {
-                return Err(Broken::new("a session without a state for a layer"));
-            };
-            let (before, past) = state.advance(span.first, span.rows.len() as u32)?;
+            let (before, past) = lanes.advance(span)?;
             if let Some(before) = before {
                 past.copy_from_slice(before);
             }

@@ -47,4 +47,13 @@ impl Lanes<'_> {
         let state = self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot));
         state.ok_or_else(|| Broken::new("a session without state for a layer"))
     }
+
+    /// The numbers that the session of `span` remembers of a recurrent layer before the span and
+    /// those to be written for after it: see [`Recurrent::advance`](super::Recurrent::advance).
+    pub(super) fn advance(&mut self, span: &Span) -> Result<(Option<&[f32]>, &mut [f32]), Broken> {
+        match self.state(span.lane)? {
+            LayerState::Recurrent(state) => state.advance(span.first, span.rows.len() as u32),
+            _ => Err(Broken::new("a session without a state for a layer")),
+        }
+    }
 }

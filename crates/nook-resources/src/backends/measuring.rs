@@ -181,7 +181,7 @@ async fn stretch(
     layers: LayerRange,
 ) -> Result<(Duration, Duration), Unmeasured> {
     let broke = |_| Unmeasured::Broke(WorkerError::Gone.to_string());
-    let hidden = what.file.shape().hidden;
+    let hidden = what.file.shape().row;
     let rows = [PROMPT_ROWS, PROMPT_ROWS].into_iter().chain([1; TOKEN_STEPS]);
     let positions_max = rows.clone().sum();
     let mut call = worker.open_call_for(NOBODY).await?;

@@ -102,7 +102,7 @@ async fn of_model(
     let mut speeds = STREAMS.map(|_| Vec::new());
     for round in 0..sizes.rounds {
         for (streams, speeds) in STREAMS.into_iter().zip(&mut speeds) {
-            let speed = together(&worker, streams, layers, shape.hidden, sizes, tasks).await?;
+            let speed = together(&worker, streams, layers, shape.row, sizes, tasks).await?;
             report::loud(&format!("{title}, round {round}, {streams} streams: {speed:.1}/s"));
             speeds.push(speed);
         }

@@ -24,6 +24,8 @@ pub(crate) struct Crowd {
     pub(crate) devices: usize,
     pub(crate) households: u64,
     pub(crate) alone_possible: u64,
+    /// Of those: it would gain a tenth if others read the prompt alone, which is not built.
+    pub(crate) prompts_only: u64,
     pub(crate) pooled: u64,
     /// Of those pooled: everything on one device of the same person.
     pub(crate) whole: u64,
@@ -66,15 +68,16 @@ impl Report {
             return;
         }
         println!(
-            "| devices | households | alone possible | pooled | of these whole | nothing possible | gain, median | hops |"
+            "| devices | households | alone possible | prompts alone would gain | pooled | of these whole | nothing possible | gain, median | hops |"
         );
-        println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+        println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
         for crowd in &self.crowds {
             println!(
-                "| {} | {} | {} | {} | {} | {} | {:.2}× | {:.1} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {:.2}× | {:.1} |",
                 crowd.devices,
                 crowd.households,
                 crowd.alone_possible,
+                crowd.prompts_only,
                 crowd.pooled,
                 crowd.whole,
                 crowd.impossible,

@@ -31,7 +31,6 @@ const REPEATS: usize = 5;
 pub(crate) fn rows(arguments: &Arguments) -> Vec<Row> {
     let mut rows = vec![promises(arguments), wholes(arguments), best(arguments)];
     rows.extend(placements(arguments));
-    rows.push(prompts_only(arguments));
     rows.push(timed(arguments, "plan for 12 devices and 64 layers, slowest", 12, PLAN_TIME_MAX));
     rows.push(timed(arguments, "plan for 1,000 devices, slowest", CROWD, CROWD_TIME_MAX));
     rows
@@ -54,6 +53,7 @@ fn crowd(arguments: &Arguments, devices: u64) -> Crowd {
             continue;
         };
         crowd.alone_possible += u64::from(decision.alone.is_ok());
+        crowd.prompts_only += u64::from(gains_by_prompts_only(&household, &decision));
         let peers = decision.plan.peers().len();
         crowd.pooled += u64::from(peers > 0);
         hops += peers;
@@ -189,45 +189,27 @@ fn placements(arguments: &Arguments) -> Vec<Row> {
     ]
 }
 
-/// Households in which others should read the prompt alone: what they remember of it comes back over
-/// the link, and this device makes the tokens by itself. That is not built; told is how often it
-/// would gain by [`PROMPTS_ONLY_GAIN`] on what was chosen, and nothing is taken for loading layers
-/// here. Cases are households where this device could make the tokens.
-fn prompts_only(arguments: &Arguments) -> Row {
-    let (mut cases, mut gains) = (0, 0);
-    for seed in seeds(arguments) {
-        let household = household(seed);
-        let situation = household.situation();
-        let Ok(Decision { plan: chosen, alone: Ok(alone), .. }) = plan(&situation) else {
-            continue;
-        };
-        cases += 1;
-        let request = Request { reply: 1, whole: OffloadPolicy::Refused, ..*situation.request };
-        let to_read = plan(&Situation { request: &request, ..situation });
-        let Ok(Decision { pooled: Some(to_read), .. }) = to_read else { continue };
-        let Execution::Route(route) = &to_read.execution else { continue };
-        let back = household.others.iter().filter_map(|device| {
-            let of_it = route.segments().iter().filter(|it| it.place == device.place);
-            let layers: u32 = of_it.map(|it| it.part.layers.len()).sum();
-            let positions = u64::from(request.prompt);
-            let bytes = household.model.kv_bytes * u64::from(layers) * positions;
-            Some(device.link.bandwidth.measured()?.time_for(bytes))
-        });
-        let back: Duration = back.sum();
-        let tokens = alone.token * situation.request.reply.saturating_sub(1);
-        let total = to_read.prediction.first_token + back + tokens;
-        let gain = chosen.prediction.total.as_secs_f64() / total.as_secs_f64();
-        gains += u64::from(gain >= PROMPTS_ONLY_GAIN);
-    }
-    Row {
-        row: "households that would gain 10 % if others read the prompt alone (not built)",
-        cases,
-        value: gains as f64,
-        unit: "",
-        target: "-".to_owned(),
-        met: None,
-        broken: Vec::new(),
-    }
+/// Whether this household should have others read the prompt alone: what they remember of it comes
+/// back over the link, and this device makes the tokens by itself. That is not built; told is how
+/// often it would gain by [`PROMPTS_ONLY_GAIN`] on what was chosen, and nothing is taken for
+/// loading layers here.
+fn gains_by_prompts_only(household: &Household, decision: &Decision) -> bool {
+    let Ok(alone) = decision.alone else { return false };
+    let situation = household.situation();
+    let request = Request { reply: 1, whole: OffloadPolicy::Refused, ..*situation.request };
+    let to_read = plan(&Situation { request: &request, ..situation });
+    let Ok(Decision { pooled: Some(to_read), .. }) = to_read else { return false };
+    let Execution::Route(route) = &to_read.execution else { return false };
+    let back = household.others.iter().filter_map(|device| {
+        let of_it = route.segments().iter().filter(|it| it.place == device.place);
+        let layers: u32 = of_it.map(|it| it.part.layers.len()).sum();
+        let bytes = household.model.kv_bytes * u64::from(layers) * u64::from(request.prompt);
+        Some(device.link.bandwidth.measured()?.time_for(bytes))
+    });
+    let back: Duration = back.sum();
+    let tokens = alone.token * situation.request.reply.saturating_sub(1);
+    let total = to_read.prediction.first_token + back + tokens;
+    decision.plan.prediction.total.as_secs_f64() / total.as_secs_f64() >= PROMPTS_ONLY_GAIN
 }
 
 fn timed(arguments: &Arguments, row: &'static str, devices: usize, limit: Duration) -> Row {
