@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(10);
 const HUB: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 
 /// What addresses on the second cable begin with.
-pub const SECOND: &str = "10.78.0.";
+const SECOND: &str = "10.78.0.";
 
 /// A bridge with rooms. Dropping it removes everything; the nodes in the rooms must end before.
 #[derive(Debug)]
@@ -176,6 +176,14 @@ impl Bridge {
             self.hub.run(&format!("ip link set {cable} master second"))?;
         }
         Ok(())
+    }
+
+    /// Every address of a room on its first cable: the one that it was given, and the one that the
+    /// system makes for the interface itself.
+    pub fn first_addresses(&self, room: usize) -> anyhow::Result<Vec<String>> {
+        let told = self.rooms[room].run("ip -oneline address show dev eth0")?;
+        let of = |line: &str| Some(line.split_whitespace().nth(3)?.split_once('/')?.0.to_owned());
+        Ok(told.lines().filter_map(of).collect())
     }
 
     /// Plugs the second cable of a room in, which gets an address there.

@@ -36,7 +36,7 @@ mod secrets;
 mod system_bus;
 
 pub use asking::{Leg, Replying, Told, Wish};
-pub use bridge::{Bridge, SECOND};
+pub use bridge::Bridge;
 pub use cpu_share::CpuShare;
 pub use device::{Asked, Device};
 pub use file_server::{Fault, FileServer, Request as FileRequest, Served};

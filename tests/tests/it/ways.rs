@@ -6,7 +6,7 @@ use std::cell::Cell;
 use anyhow::Context as _;
 use nook_api::views::{HouseholdView, PipelineView, Trust};
 use nook_base::clock;
-use nook_testkit::{Bridge, Household, NodePlan, SECOND, Told, Wish, say, skip};
+use nook_testkit::{Bridge, Household, NodePlan, Told, Wish, say, skip};
 
 const ASKING: &str = "Kitchen laptop";
 const HELPER: &str = "Study PC";
@@ -46,13 +46,18 @@ async fn scene(test: &str) -> anyhow::Result<Option<Household>> {
     Ok(Some(house))
 }
 
-/// Whether the link to the helper goes by the second cable, or does not.
-fn goes_by_second(view: &HouseholdView, by_second: bool) -> bool {
-    view.devices.iter().any(|device| {
-        let way = device.way.as_ref().filter(|_| device.connected);
-        let lends = !device.lends.is_empty();
-        way.is_some_and(|way| way.address.starts_with(SECOND) == by_second) && lends
-    })
+/// The addresses of both rooms on the narrow way. Each has one of IPv6 too, and on the cable as well:
+/// which of the cable's is found first is chance.
+fn narrow_addresses(house: &Household) -> anyhow::Result<[Vec<String>; 2]> {
+    let network = bridge(house)?;
+    Ok([network.first_addresses(0)?, network.first_addresses(1)?])
+}
+
+/// Whether the link of this node goes by the cable and not to one of these addresses.
+fn goes_by_cable(view: &HouseholdView, narrow: &[String]) -> Option<bool> {
+    let mut ways = view.devices.iter().filter(|it| it.connected).filter_map(|it| it.way.as_ref());
+    let way = ways.next()?;
+    Some(!narrow.iter().any(|address| way.address.contains(address.as_str())))
 }
 
 /// What a large transfer reaches, as far as the next plan knows.
@@ -88,21 +93,21 @@ async fn a_link_takes_the_cable_under_a_reply_and_the_narrow_way_once_it_is_gone
         bridge(&house)?.plug_second(room)?;
     }
     let moved = Cell::new(None);
+    let [narrow_here, narrow_there] = narrow_addresses(&house)?;
+    let lends = |view: &HouseholdView| view.devices.iter().any(|it| !it.lends.is_empty());
     let moves = async {
-        let by_second = |view: &HouseholdView| goes_by_second(view, true);
-        house.asking().until("the link goes by the cable", by_second).await?;
+        let by_cable =
+            |view: &HouseholdView| lends(view) && goes_by_cable(view, &narrow_there) == Some(true);
+        house.asking().until("the link goes by the cable", by_cable).await?;
         moved.set(Some(plugged.elapsed()));
-        let sees = |view: &HouseholdView| {
-            let ways = view.devices.iter().filter_map(|device| device.way.as_ref());
-            ways.into_iter().any(|way| way.address.starts_with(SECOND))
-        };
+        let sees = |view: &HouseholdView| goes_by_cable(view, &narrow_here) == Some(true);
         house.node(1).until("the helper sees that too", sees).await
     };
     let replies = async {
         while moved.get().is_none() {
             let told = helped(&house, &wish, &undisturbed).await?;
-            let all_went_well = told.lost.is_empty() && told.failovers.is_empty();
-            assert!(all_went_well && told.late.is_empty(), "{told:?}");
+            // A device may be late on a busy machine, which ends nothing.
+            assert!(told.lost.is_empty() && told.failovers.is_empty(), "{told:?}");
         }
         Ok(())
     };
@@ -129,8 +134,9 @@ async fn a_link_takes_the_cable_under_a_reply_and_the_narrow_way_once_it_is_gone
     bridge(&house)?.unplug_second(1)?;
     drop(held);
     reply.whole().await?.assert_says(&undisturbed);
-    let by_first = |view: &HouseholdView| goes_by_second(view, false);
-    house.asking().until("the link goes the narrow way", by_first).await?;
+    let by_narrow =
+        |view: &HouseholdView| lends(view) && goes_by_cable(view, &narrow_there) == Some(false);
+    house.asking().until("the link goes the narrow way", by_narrow).await?;
     let known = rate(&house.asking().pipeline().await?);
     assert!(known.is_none_or(|known| known < cable), "the cable is forgotten: {known:?}");
     // It is used again once its failure is forgiven, which is not the matter here.

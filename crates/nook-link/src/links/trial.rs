@@ -46,13 +46,17 @@ const TRIPS: usize = 5;
 const ROW_BYTES: u32 = 4 << 10;
 
 /// The first burst, there and back: it also opens the connection's window.
-const FIRST_BURST_BYTES: u32 = 64 << 10;
+const FIRST_BURST_BYTES: u32 = 16 << 10;
 
-/// The others.
-const BURST_BYTES: u32 = 256 << 10;
+/// The largest.
+const BURST_BYTES_MAX: u32 = 256 << 10;
 
-/// A first burst that takes longer tells enough, and more would only keep a slow link busy.
-const SLOW: Duration = Duration::from_millis(250);
+/// How much larger each burst is than the one before.
+const BURST_GROWTH: u32 = 4;
+
+/// A burst that takes longer tells enough. A larger one would keep a slow link busy, and a reply that
+/// runs there waiting.
+const SLOW: Duration = Duration::from_millis(100);
 
 /// A link that carries more than this in a second of the trial is busy.
 const BUSY_BYTES_PER_SECOND: u64 = 32 << 10;
@@ -232,9 +236,14 @@ impl Measuring {
         let bytes = f64::from(self.burst) * 2.0;
         let rate = (bytes / moving.as_secs_f64()) as u64;
         self.measured.bytes_per_second = self.measured.bytes_per_second.max(rate);
-        self.burst = if took > SLOW { 0 } else { BURST_BYTES };
+        self.burst = next_burst(self.burst, took);
         Ok(())
     }
+}
+
+/// The burst after one of `bytes` that took so long; 0: none.
+fn next_burst(bytes: u32, took: Duration) -> u32 {
+    if took > SLOW { 0 } else { bytes.saturating_mul(BURST_GROWTH).min(BURST_BYTES_MAX) }
 }
 
 impl Passage {
@@ -247,5 +256,24 @@ impl Passage {
         });
         let (local, remote, probe) = (trial.local, trial.remote, trial.socket.probe());
         Self { local, remote, listens_at, probe, found }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_grow_until_they_say_enough() {
+        let fast = Duration::from_millis(2);
+        let sizes: Vec<u32> =
+            std::iter::successors(Some(FIRST_BURST_BYTES), |bytes| Some(next_burst(*bytes, fast)))
+                .take(4)
+                .collect();
+        assert_eq!(sizes, [16 << 10, 64 << 10, 256 << 10, 256 << 10]);
+        // One megabit a second: the first burst alone takes this long there and back.
+        let slow = Duration::from_millis(262);
+        assert_eq!(next_burst(FIRST_BURST_BYTES, slow), 0);
+        assert_eq!(next_burst(0, fast), 0);
     }
 }
