@@ -21,6 +21,13 @@ export interface Footnote {
   label: string;
 }
 
+/** The text of a footnote. */
+export interface Note {
+  type: 'note';
+  raw: string;
+  tokens: Token[];
+}
+
 /** Longer formulas are shown as they are written: to lay them out would stop the page. */
 const CHARACTERS_MAX = 4_000;
 
@@ -35,14 +42,13 @@ const BLOCK_START = /(?:^|\n) {0,3}(?:\$\$|\\\[)/;
 const IN_LINE = new RegExp(String.raw`^(?:${DISPLAY}|\\\(${within('()')}\\\)|\$(?![\s$])([^$\n]{0,499}[^\s$\\])\$(?![\d$]))`);
 const IN_LINE_START = /\$|\\[([]/;
 
+/** The line that begins with a footnote's sign, and those behind it up to the next one or an empty one. */
+const NOTE = /^ {0,3}\[\^[^\s\][]{1,30}\]:[^\n]*(?:\n(?! {0,3}\[\^)[ \t]*[^\s][^\n]*)*(?:\n+|$)/;
+const NOTE_START = /(?:^|\n) {0,3}\[\^[^\s\][]{1,30}\]:/;
 const FOOTNOTE = /^\[\^([^\s\][]{1,30})\]/;
 
 const reader = new Marked({
   gfm: true,
-  tokenizer: {
-    // To Markdown the text of a footnote is an address that is nowhere shown.
-    def: (text) => (/^ {0,3}\[\^/.test(text) ? undefined : false),
-  },
   extensions: [
     {
       name: 'formula',
@@ -57,6 +63,17 @@ const reader = new Marked({
       tokenizer: (text) => {
         const found = IN_LINE.exec(text);
         return formula(found, found?.[1] !== undefined || found?.[2] !== undefined);
+      },
+    },
+    {
+      // To Markdown it is an address that is nowhere shown, or goes on with the footnote after it.
+      name: 'note',
+      level: 'block',
+      start: (text) => startOf(text, NOTE_START),
+      tokenizer(text): Note | undefined {
+        const found = NOTE.exec(text);
+        if (found === null) return undefined;
+        return { type: 'note', raw: found[0], tokens: this.lexer.inline(found[0].trim()) };
       },
     },
     {

@@ -148,6 +148,14 @@ it('keeps the address of a link that is not opened, and the text of a footnote',
   expect(container.textContent).toContain('https://c.example');
 });
 
+it('gives each footnote a paragraph of its own', () => {
+  const { container } = show('Both.[^1][^b]\n[^1]: The *first*,\nwhich goes on.\n[^b]: The second.\n\nThe end.');
+  expect([...container.querySelectorAll('p')].map((one) => one.textContent.replace(/\s+/g, ' '))).toEqual([
+    'Both.1b', '1: The first, which goes on.', 'b: The second.', 'The end.',
+  ]);
+  expect(container.querySelector('em')?.textContent).toBe('first');
+});
+
 it('reads the names that HTML has for characters, and keeps what is no name', () => {
   const { container } = show('&frac12; &hearts; &Eacute; &nosuch; &lt;b&gt;');
   expect(container.textContent.trim()).toBe('½ ♥ É &nosuch; <b>');
