@@ -87,6 +87,8 @@ impl GpuExecutor {
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
         check_parts(file, part)?;
+        // What a lost device holds is gone, though nothing of it is missing here.
+        self.gpu.check()?;
         let mut loading = GpuLoading { file, gpu: &self.gpu, full: self.full };
         self.inventory.load(file, part, &mut loading)
     }

@@ -1,10 +1,14 @@
 //! The calls of a reply: to this device's own worker and to other devices.
 
+use std::time::Duration;
+
 use nook_base::{ActivationDtype, ErrorCode, ModelPart, PeerId};
 use nook_link::Links;
 use nook_pipeline::{AttemptId, Event};
 use nook_plan::Place;
+use nook_shard::{Worker, WorkerError};
 use nook_wire::{LocalMessage, Message, ResumePoint};
+use tokio::time::timeout;
 
 use crate::reply::generation::Generation;
 use crate::reply::segment_call::{self, CallEvent, SegmentCall};
@@ -78,27 +82,45 @@ impl Generation {
     }
 }
 
-/// A call to our own worker, which holds `part` by then.
+/// How long a worker that can do nothing more is waited for; it leaves within two seconds, and is
+/// killed then.
+const WORKER_LEAVES: Duration = Duration::from_secs(5);
+
+/// A call to our own worker, which holds `part` by then. One whose GPU was lost may be there still
+/// for a moment: the next one is asked then.
 pub(crate) async fn local_call(
     workers: &Workers,
     model: &OpenModel,
     part: ModelPart,
 ) -> Result<nook_mux::Call<nook_wire::WorkerMessage>, (ErrorCode, String)> {
-    let worker = workers
-        .get(model.listed.digest, &model.listed.name)
-        .await
-        .map_err(|error| (error.code, error.sentence))?;
-    let failed = |error: nook_shard::WorkerError| match error {
-        nook_shard::WorkerError::Refused { code, sentence } => (code, sentence),
-        other => (ErrorCode::WorkerCrashed, other.to_string()),
+    let first = worker_of(workers, model).await?;
+    let call = match call_of(&first, model, part).await {
+        Err(WorkerError::Gone | WorkerError::Refused { code: ErrorCode::GpuLost, .. }) => {
+            // Where it does not go, asking it again says why.
+            let _ = timeout(WORKER_LEAVES, first.ended()).await;
+            call_of(&worker_of(workers, model).await?, model, part).await
+        }
+        call => call,
     };
-    model
-        .listed
-        .path
-        .with(async |file| worker.load(&file, model.listed.digest, part).await)
-        .await
-        .map_err(failed)?;
-    worker.open_call().await.map_err(failed)
+    call.map_err(|error| match error {
+        WorkerError::Refused { code, sentence } => (code, sentence),
+        other => (ErrorCode::WorkerCrashed, other.to_string()),
+    })
+}
+
+async fn worker_of(workers: &Workers, model: &OpenModel) -> Result<Worker, (ErrorCode, String)> {
+    let worker = workers.get(model.listed.digest, &model.listed.name).await;
+    worker.map_err(|error| (error.code, error.sentence))
+}
+
+async fn call_of(
+    worker: &Worker,
+    model: &OpenModel,
+    part: ModelPart,
+) -> Result<nook_mux::Call<nook_wire::WorkerMessage>, WorkerError> {
+    let digest = model.listed.digest;
+    model.listed.path.with(async |file| worker.load(&file, digest, part).await).await?;
+    worker.open_call().await
 }
 
 fn no_longer_trusted(attempt: AttemptId) -> Event {
