@@ -4,18 +4,20 @@
 //! daemon's channel to the finder's; it ends when either side is gone. What is known to go wrong
 //! there is handled here: a resolved service is announced in several pieces (all are passed on),
 //! the daemon silently closes a subscription that is read too slowly (the channel to the finder
-//! closes too, and the finder browses anew), the daemon's cache has no cap (the daemon is replaced
-//! when a browse brought more than [`FLOOD_EVENTS`]), and a record that returns to an earlier
-//! content is not noticed by caches that still hold that content (each advert carries a revision,
-//! so that no two are alike).
+//! closes too, and the finder browses anew), the daemon's cache has no cap, and keeps for ever what
+//! belongs to no instance (it is looked at often, and the daemon ends at [`flood::RECORDS_MAX`]: see
+//! `flood`), and a record that returns to an earlier content is not noticed by caches that still
+//! hold that content (each advert carries a revision, so that no two are alike).
+
+mod flood;
 
 use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use mdns_sd::{
     DaemonEvent, IfKind, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent, ServiceInfo,
@@ -27,6 +29,7 @@ use tokio::sync::mpsc;
 use crate::discovery::{Advertisement, Announcement, Discovery, FindError, Heard};
 use crate::tag::Tag;
 use crate::txt;
+use flood::Floods;
 
 /// The DNS-SD service type of Inglenook.
 pub const SERVICE_TYPE: &str = "_inglenook._tcp.local.";
@@ -34,10 +37,6 @@ pub const SERVICE_TYPE: &str = "_inglenook._tcp.local.";
 /// Events between the daemon and the finder; when full, the carrying task waits, and the daemon
 /// closes the subscription in the end.
 const EVENTS_MAX: usize = 256;
-
-/// Events of one browse after which the daemon is replaced at the next one: no household has this
-/// many, so its cache is full of made-up devices.
-const FLOOD_EVENTS: usize = 4096;
 
 /// Most addresses taken over from one announcement; the finder keeps fewer.
 const RAW_ADDRESSES_MAX: usize = 32;
@@ -65,33 +64,49 @@ pub struct MdnsDiscovery {
     advertised: Option<(Tag, Advertisement)>,
     /// Goes up with each advert; starts at the wall clock, so that a restart does not repeat one.
     revision: u64,
-    events: Arc<AtomicUsize>,
+    /// Set by whoever ended the daemon because its cache was full.
+    flooded: Arc<AtomicBool>,
+    floods: Floods,
+    /// No daemon runs before then.
+    rests_until: Option<Instant>,
 }
 
 impl MdnsDiscovery {
     /// Starts the daemon thread. Its sockets are opened later by that thread: a machine that
     /// forbids multicast is noticed by silence, see [`crate::Health`].
     pub fn start(interfaces: Interfaces, tasks: &Tasks) -> Result<Self, FindError> {
+        let (daemon, flooded) = (start_daemon(interfaces)?, Arc::<AtomicBool>::default());
+        let watch = flood::watch(daemon.clone(), Arc::clone(&flooded));
+        tasks.spawn_until_cancelled("mdns cache", watch);
         Ok(Self {
-            daemon: start_daemon(interfaces)?,
+            daemon,
             interfaces,
             tasks: tasks.clone(),
             advertised: None,
             revision: clock::unix_seconds(),
-            events: Arc::default(),
+            flooded,
+            floods: Floods::default(),
+            rests_until: None,
         })
     }
 
-    fn replace_flooded_daemon(&mut self) -> Result<(), FindError> {
-        let events = self.events.swap(0, Ordering::Relaxed);
-        if events <= FLOOD_EVENTS {
-            return Ok(());
+    /// How long nothing is looked for, because the network is flooded.
+    fn rest(&mut self) -> Option<Duration> {
+        let now = clock::now();
+        if self.flooded.swap(false, Ordering::Relaxed) {
+            let rest = self.floods.rest_after(now);
+            self.rests_until = Some(now + rest);
         }
-        tracing::warn!(events, "the network is flooded with adverts; discovery starts afresh");
-        let fresh = start_daemon(self.interfaces)?;
-        let old = std::mem::replace(&mut self.daemon, fresh);
-        // Its goodbye for this device goes out before the fresh daemon announces it again.
-        let _ = old.shutdown();
+        let rest = self.rests_until?.saturating_duration_since(now);
+        (!rest.is_zero()).then_some(rest)
+    }
+
+    /// A daemon again, which tells of this device again.
+    fn start_afresh(&mut self) -> Result<(), FindError> {
+        self.daemon = start_daemon(self.interfaces)?;
+        self.rests_until = None;
+        let watch = flood::watch(self.daemon.clone(), Arc::clone(&self.flooded));
+        self.tasks.spawn_until_cancelled("mdns cache", watch);
         if let Some((tag, advertisement)) = self.advertised.clone() {
             self.advertise(tag, &advertisement)?;
         }
@@ -112,6 +127,10 @@ impl Discovery for MdnsDiscovery {
     fn advertise(&mut self, tag: Tag, advertisement: &Advertisement) -> Result<(), FindError> {
         let refused =
             |error: mdns_sd::Error| FindError::CannotAdvertise { reason: error.to_string() };
+        self.advertised = Some((tag, advertisement.clone()));
+        if self.rest().is_some() {
+            return Ok(()); // The next daemon does it.
+        }
         let label = tag.label();
         let mut properties = txt::properties(tag, advertisement);
         self.revision = self.revision.wrapping_add(1);
@@ -128,9 +147,7 @@ impl Discovery for MdnsDiscovery {
         )
         .map_err(refused)?
         .enable_addr_auto();
-        self.daemon.register(info).map_err(refused)?;
-        self.advertised = Some((tag, advertisement.clone()));
-        Ok(())
+        self.daemon.register(info).map_err(refused)
     }
 
     fn withdraw(&mut self) {
@@ -144,12 +161,17 @@ impl Discovery for MdnsDiscovery {
 
     fn browse(&mut self) -> Result<mpsc::Receiver<Heard>, FindError> {
         let refused = |error: mdns_sd::Error| FindError::CannotBrowse { reason: error.to_string() };
-        self.replace_flooded_daemon()?;
+        let (sender, receiver) = mpsc::channel(EVENTS_MAX);
+        if let Some(rest) = self.rest() {
+            self.tasks.spawn_until_cancelled("mdns rest", flood::rest(rest, sender));
+            return Ok(receiver);
+        }
+        if self.rests_until.is_some() {
+            self.start_afresh()?;
+        }
         let events = self.daemon.browse(SERVICE_TYPE).map_err(refused)?;
         let notes = self.daemon.monitor().map_err(refused)?;
-        let (sender, receiver) = mpsc::channel(EVENTS_MAX);
-        let count = Arc::clone(&self.events);
-        self.tasks.spawn_until_cancelled("mdns events", carry(events, notes, sender, count));
+        self.tasks.spawn_until_cancelled("mdns events", carry(events, notes, sender));
         Ok(receiver)
     }
 
@@ -187,18 +209,14 @@ async fn carry(
     events: mdns_sd::Receiver<ServiceEvent>,
     notes: mdns_sd::Receiver<DaemonEvent>,
     finder: mpsc::Sender<Heard>,
-    count: Arc<AtomicUsize>,
 ) {
     loop {
         let heard = tokio::select! {
             biased;
             () = finder.closed() => return,
             event = events.recv_async() => match event {
-                Ok(event) => {
-                    count.fetch_add(1, Ordering::Relaxed);
-                    heard(event)
-                }
-                Err(_) => return,
+                Ok(ServiceEvent::SearchStopped(_)) | Err(_) => return,
+                Ok(event) => heard(event),
             },
             note = notes.recv_async() => match note {
                 Ok(DaemonEvent::Error(error)) => Some(Heard::Trouble { reason: error.to_string() }),

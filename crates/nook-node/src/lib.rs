@@ -42,10 +42,13 @@ mod vitals;
 mod waking;
 mod ways;
 
+use std::ffi::OsString;
+use std::process::ExitCode;
+
 pub use log::log_filter;
 pub use nook_machine::seconds_to_clock;
 pub use nook_plan::even_split;
-pub use nook_shard::{WorkerCommand, worker_main};
+pub use nook_shard::WorkerCommand;
 pub use start::{
     NodeOptions, StartError, WindowChoices, data_folder, runtime_folder, start, window_choices,
 };
@@ -53,3 +56,15 @@ pub use status_line::{pause_words, status_line};
 
 /// The protocol version that this program speaks with other devices.
 const PROTOCOL: u16 = nook_wire::PROTOCOL_VERSION;
+
+/// Runs this program as a process of a node's, to its end: as a worker, or as one that works on what
+/// strangers wrote. `arguments` are those after `worker`.
+#[must_use]
+pub fn worker_main(arguments: &[OsString]) -> ExitCode {
+    match arguments {
+        [flag] if flag == nook_resources::sandbox::SANDBOX_FLAG => {
+            nook_resources::sandbox::sandbox_main()
+        }
+        _ => nook_shard::worker_main(arguments),
+    }
+}

@@ -45,6 +45,7 @@ use nook_requester::{Event, Requester, Runner};
 use nook_resources::adverts::AdvertBook;
 use nook_resources::open_models::OpenModelCache;
 use nook_resources::prefix_cache::Unwanted;
+use nook_resources::sandbox::SandboxSource;
 use nook_resources::traffic::Traffic;
 use nook_resources::workers::{WorkerSource, Workers};
 
@@ -262,13 +263,13 @@ fn assemble(
     let signer = Arc::new(key.clone());
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
-    let workers = start_workers(worker, &home, &settings, tasks);
+    let workers = start_workers(worker.clone(), &home, &settings, tasks);
     let (chat_events, chat_inbox) = mpsc::channel(EVENTS_MAX);
     let chats = ChatBook::start(chats, chat_events, tasks)
         .map_err(|source| StartError::Thread { source })?;
     let (device_events, device_inbox) = mpsc::channel(EVENTS_MAX);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
-    let shared = Shared { links: links.clone(), workers: workers.clone(), book: book.subscribe() };
+    let shared = Shared::of(&links, &workers, &book, worker);
     let ledger = LentDaysFile::of(&home);
     let giving = Giving::new(read.traffic).keeping_manifests_in(library.manifests_folder());
     let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, giving, tasks);
@@ -332,6 +333,19 @@ struct Shared {
     links: Links,
     workers: Workers,
     book: watch::Receiver<Arc<AdvertBook>>,
+    sandboxes: SandboxSource,
+}
+
+impl Shared {
+    fn of(
+        links: &Links,
+        workers: &Workers,
+        book: &watch::Sender<Arc<AdvertBook>>,
+        program: WorkerCommand,
+    ) -> Self {
+        let (links, workers) = (links.clone(), workers.clone());
+        Self { links, workers, book: book.subscribe(), sandboxes: SandboxSource::new(program) }
+    }
 }
 
 /// The asking side, and what carries out the work of both.
@@ -355,11 +369,11 @@ fn start_sides(
     giving: Giving,
     tasks: &Tasks,
 ) -> (Sides, SideInboxes) {
-    let Shared { links, workers, book } = shared;
+    let Shared { links, workers, book, sandboxes } = shared;
     let (asking, asking_inbox) = mpsc::channel(EVENTS_MAX);
     let (hosting, hosting_inbox) = mpsc::channel(HOST_EVENTS_MAX);
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);
-    let open_models = OpenModelCache::new(left);
+    let open_models = OpenModelCache::new(left, sandboxes);
     let requester = Requester::new(open_models.clone(), clock::now());
     let tools = Tools {
         open_models: open_models.clone(),

@@ -3,8 +3,9 @@
 use nook_base::{ErrorCode, clock};
 use nook_text::said::THOUGHT_MARKS;
 use nook_text::{
-    CallRule, Constraint, EncodeOptions, Moment, Opening, RenderOptions, ReplyForm, ReplyShape,
-    Role, Sampler, SamplerSettings, StopStrings, Thought, Tokenizer, ToolChoice,
+    CallRule, ChatTemplate, Constraint, EncodeOptions, Moment, Opening, RenderJob, RenderOptions,
+    RenderedPrompt, ReplyForm, ReplyShape, Role, Sampler, SamplerSettings, StopStrings, Thought,
+    Tokenizer, Tool, ToolChoice,
 };
 use serde_json::{Map, Value};
 
@@ -12,7 +13,7 @@ use nook_api::views::{ChatRole, Wording};
 use nook_api::{
     ChatMessage, Dialog, GenerateRequest, NodeError, Prompt, Sampling, SamplingParameters,
 };
-use nook_resources::open_models::OpenModel;
+use nook_resources::open_models::{OpenModel, unfit_form};
 
 /// The effort that asks for no thinking.
 const NO_EFFORT: &str = "none";
@@ -32,40 +33,63 @@ pub(crate) struct Ready {
     pub(crate) form: ReplyForm,
 }
 
-/// What a prompt became.
-struct Encoded {
+/// A request whose conversation is not a prompt yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    request: GenerateRequest,
+    /// What the model's template has to do, if the request is a conversation.
+    pub(crate) job: Option<RenderJob>,
+    /// The form of the reply.
+    shape: Option<ReplyShape>,
+}
+
+/// A request that is encoded. The form of its reply is still to be made ready.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    request: GenerateRequest,
     ids: Vec<u32>,
     opening: Opening,
     stops: Vec<String>,
     form: ReplyForm,
     /// The form of the reply, and the text behind which it begins.
-    shape: Option<ReplyShape>,
+    pub(crate) shape: Option<ReplyShape>,
     after: Option<&'static str>,
 }
 
-/// Renders, encodes and checks a request against the model's window.
-pub(crate) fn ready(model: &OpenModel, request: &GenerateRequest) -> Result<Ready, NodeError> {
-    let encoded = encode(model, request)?;
-    if encoded.ids.is_empty() {
-        return Err(bad("there is nothing to continue: the prompt is empty"));
-    }
-    let mut stops = encoded.stops;
+/// Works out what is to be rendered.
+pub(crate) fn draft(model: &OpenModel, request: GenerateRequest) -> Result<Draft, NodeError> {
+    let asked = request.sampling.shape.clone();
+    let (job, shape) = match &request.prompt {
+        Prompt::Text(_) | Prompt::Gap { .. } | Prompt::Tokens(_) => (None, asked),
+        Prompt::Chat(messages) | Prompt::Begun { messages, .. } => {
+            (Some(chat_job(messages)?), asked)
+        }
+        Prompt::Dialog(dialog) => {
+            let (job, shape) = dialog_job(model, dialog, asked.as_ref())?;
+            (Some(job), shape)
+        }
+    };
+    Ok(Draft { request, job, shape })
+}
+
+/// Makes the form ready and checks the rest against the model's window.
+pub(crate) fn ready(model: &OpenModel, encoded: Encoded) -> Result<Ready, NodeError> {
+    let Encoded { request, ids, opening, mut stops, form, shape, after } = encoded;
     stops.extend(request.stop.iter().cloned());
-    let spelt = spelt(model, &encoded.form);
-    let constraint = match &encoded.shape {
-        Some(shape) => Some(constrain(model, shape, encoded.after)?),
+    let constraint = match &shape {
+        Some(shape) => Some(constrain(model, shape, after)?),
         None => None,
     };
     Ok(Ready {
-        tokens_max: room(model, encoded.ids.len(), request.tokens_max)?,
+        tokens_max: room(model, ids.len(), request.tokens_max)?,
         sampler: sampler(model, &request.sampling)?,
         constraint,
         alternatives: request.sampling.alternatives,
         stops: StopStrings::new(stops).map_err(bad)?,
-        ids: encoded.ids,
-        opening: encoded.opening,
-        spelt,
-        form: encoded.form,
+        spelt: spelt(model, &form),
+        ids,
+        opening,
+        form,
     })
 }
 
@@ -73,56 +97,67 @@ fn bad(error: impl ToString) -> NodeError {
     NodeError::new(ErrorCode::BadRequest, error.to_string())
 }
 
-fn encode(model: &OpenModel, request: &GenerateRequest) -> Result<Encoded, NodeError> {
-    let plain = |ids: Vec<u32>, opening: Opening, stops: Vec<String>| Encoded {
-        ids,
-        opening,
-        stops,
-        form: ReplyForm::plain(),
-        shape: request.sampling.shape.clone(),
-        after: None,
+/// Encodes what a draft says; `rendered` is what became of its job, where that was done elsewhere.
+pub(crate) fn encode(
+    model: &OpenModel,
+    draft: Draft,
+    rendered: Option<RenderedPrompt>,
+) -> Result<Encoded, NodeError> {
+    let Draft { request, job, shape } = draft;
+    let rendered = match (rendered, job) {
+        (None, Some(job)) => Some(model.template.run(&job).map_err(bad)?),
+        (rendered, _) => rendered,
     };
-    match &request.prompt {
-        Prompt::Text(text) => Ok(plain(text_ids(model, text)?, Opening::Continues, Vec::new())),
-        Prompt::Gap { before, behind } => {
-            let ids = model.tokenizer.encode_gap(&before.0, &behind.0).map_err(bad)?;
-            let ids = ids.ok_or_else(|| {
-                bad("this model cannot fill in text before a suffix: its vocabulary has no marks for that. \
-                     Leave `suffix` out, or ask a model for code, such as Qwen2.5-Coder")
-            })?;
-            Ok(plain(ids, Opening::Continues, Vec::new()))
-        }
-        Prompt::Tokens(ids) => {
-            check_ids(model, ids)?;
-            Ok(plain(ids.0.clone(), Opening::Continues, Vec::new()))
-        }
-        Prompt::Chat(messages) => {
-            let (ids, open) = chat_ids(model, messages)?;
-            let form = thinking_form(thought_after(model, open));
-            let encoded = plain(ids, Opening::Fresh, template_stops(model));
-            Ok(Encoded { form, ..encoded })
-        }
-        Prompt::Begun { messages, thought, reply } => {
-            let (mut ids, open) = chat_ids(model, messages)?;
-            let known = model.template.thought_marks();
-            let begun = go_on(&model.tokenizer, (open, known), thought, reply)?;
-            ids.extend(begun.0);
-            let encoded = plain(ids, Opening::Continues, template_stops(model));
-            Ok(Encoded { form: thinking_form(begun.1), ..encoded })
-        }
-        Prompt::Dialog(dialog) => encode_dialog(model, dialog, request),
+    let (mut ids, mut open) = (Vec::new(), None);
+    if let Some(rendered) = &rendered {
+        ids = model.tokenizer.encode_chat(rendered).map_err(bad)?;
+        open = opened(rendered.text());
     }
+    let (mut opening, mut form, mut after) = (Opening::Continues, ReplyForm::plain(), None);
+    match &request.prompt {
+        Prompt::Text(text) => ids = text_ids(model, text)?,
+        Prompt::Gap { before, behind } => ids = gap_ids(model, &before.0, &behind.0)?,
+        Prompt::Tokens(given) => {
+            check_ids(model, given)?;
+            ids.clone_from(&given.0);
+        }
+        Prompt::Chat(_) => {
+            opening = Opening::Fresh;
+            form = thinking_form(thought_after(model, open));
+        }
+        Prompt::Begun { thought, reply, .. } => {
+            let known = model.template.thought_marks();
+            let (begun, rest) = go_on(&model.tokenizer, (open, known), thought, reply)?;
+            ids.extend(begun);
+            form = thinking_form(rest);
+        }
+        Prompt::Dialog(dialog) => {
+            opening = Opening::Fresh;
+            form = dialog_form(model, dialog, thought_after(model, open));
+            after = shape.as_ref().and(open).map(|(_, end)| end);
+        }
+    }
+    if ids.is_empty() {
+        return Err(bad("there is nothing to continue: the prompt is empty"));
+    }
+    let stops = if rendered.is_some() { template_stops(model) } else { Vec::new() };
+    Ok(Encoded { request, ids, opening, stops, form, shape, after })
+}
+
+fn gap_ids(model: &OpenModel, before: &str, behind: &str) -> Result<Vec<u32>, NodeError> {
+    let ids = model.tokenizer.encode_gap(before, behind).map_err(bad)?;
+    ids.ok_or_else(|| {
+        bad(
+            "this model cannot fill in text before a suffix: its vocabulary has no marks for that. \
+             Leave `suffix` out, or ask a model for code, such as Qwen2.5-Coder",
+        )
+    })
 }
 
 /// A mark of thinking and its end.
 type ThoughtMarks = (&'static str, &'static str);
 
-/// A conversation through the model's template, up to where the reply begins; with it the marks of
-/// the thinking that this end has opened.
-fn chat_ids(
-    model: &OpenModel,
-    messages: &[ChatMessage],
-) -> Result<(Vec<u32>, Option<ThoughtMarks>), NodeError> {
+fn chat_job(messages: &[ChatMessage]) -> Result<RenderJob, NodeError> {
     if messages.is_empty() {
         return Err(bad("a conversation needs at least one message"));
     }
@@ -130,9 +165,7 @@ fn chat_ids(
         .iter()
         .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
         .collect();
-    let rendered = model.template.render(&messages, options()).map_err(bad)?;
-    let open = opened(rendered.text());
-    Ok((model.tokenizer.encode_chat(&rendered).map_err(bad)?, open))
+    Ok(ChatTemplate::job(&messages, options()))
 }
 
 /// The marks of the thinking that a prompt ends in.
@@ -203,24 +236,30 @@ pub(crate) fn check_ids(model: &OpenModel, ids: &[u32]) -> Result<(), NodeError>
     }
 }
 
-fn encode_dialog(
+/// The tools that a reply may call.
+fn offered(dialog: &Dialog) -> &[Tool] {
+    if dialog.choice == ToolChoice::None { &[] } else { &dialog.tools }
+}
+
+/// What is to be rendered of a conversation with tools, and the form of the reply to it; `or_else`
+/// is the form of a reply that calls none.
+fn dialog_job(
     model: &OpenModel,
     dialog: &Dialog,
-    request: &GenerateRequest,
-) -> Result<Encoded, NodeError> {
+    or_else: Option<&ReplyShape>,
+) -> Result<(RenderJob, Option<ReplyShape>), NodeError> {
     if dialog.turns.is_empty() {
         return Err(bad("a conversation needs at least one message"));
     }
     let template = &model.template;
-    let offered = if dialog.choice == ToolChoice::None { &[][..] } else { &dialog.tools[..] };
     let rule = CallRule {
         form: template.tool_form(),
-        tools: offered,
+        tools: offered(dialog),
         choice: &dialog.choice,
         parallel: dialog.parallel,
-        or_else: request.sampling.shape.as_ref(),
+        or_else,
     };
-    let shape = rule.shape(&model.tokenizer).map_err(|error| form_error(&error))?;
+    let shape = rule.shape(&model.tokenizer).map_err(|error| unfit_form(&error))?;
     let mut variables = Map::new();
     if shape.is_some() || dialog.effort.as_deref() == Some(NO_EFFORT) {
         // Templates that can, close the thinking before it begins.
@@ -229,25 +268,20 @@ fn encode_dialog(
     if let Some(effort) = &dialog.effort {
         variables.insert("reasoning_effort".to_owned(), Value::from(effort.as_str()));
     }
-    let rendered =
-        template.render_turns(&dialog.turns, offered, options(), &variables).map_err(bad)?;
-    let open = opened(rendered.text());
-    let thought = thought_after(model, open);
+    let job = template.job_of_turns(&dialog.turns, offered(dialog), options(), variables);
+    Ok((job, shape))
+}
+
+/// How the reply to such a conversation is read.
+fn dialog_form(model: &OpenModel, dialog: &Dialog, thought: Thought) -> ReplyForm {
+    let offered = offered(dialog);
     let single = !dialog.parallel || matches!(dialog.choice, ToolChoice::Named(_));
-    let form = ReplyForm {
-        calls: (!offered.is_empty()).then(|| template.tool_form()),
+    ReplyForm {
+        calls: (!offered.is_empty()).then(|| model.template.tool_form()),
         names: offered.iter().map(|tool| tool.name().to_owned()).collect(),
         calls_max: if single { 1 } else { nook_text::said::CALLS_MAX },
         thought,
-    };
-    Ok(Encoded {
-        ids: model.tokenizer.encode_chat(&rendered).map_err(bad)?,
-        opening: Opening::Fresh,
-        stops: template_stops(model),
-        form,
-        after: shape.as_ref().and(open).map(|(_, end)| end),
-        shape,
-    })
+    }
 }
 
 fn options() -> RenderOptions {
@@ -272,12 +306,8 @@ fn constrain(
     shape: &ReplyShape,
     after: Option<&str>,
 ) -> Result<Constraint, NodeError> {
-    let grammars = model.grammars().map_err(|error| form_error(&error))?;
-    grammars.constrain(shape, after).map_err(|error| form_error(&error))
-}
-
-fn form_error(error: &nook_text::GrammarError) -> NodeError {
-    bad(format!("The reply cannot be held to the form asked for: {error}."))
+    let grammars = model.grammars().map_err(|error| unfit_form(&error))?;
+    grammars.constrain(shape, after).map_err(|error| unfit_form(&error))
 }
 
 /// Tokens that fit behind a prompt of `prompt` tokens; never a silent cut of the prompt.

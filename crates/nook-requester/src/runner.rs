@@ -140,12 +140,7 @@ impl Runner {
     /// afterwards.
     async fn make(self, job: ReplyJob) {
         let ReplyJob { listed, request, mut answer, slot: _slot, terms } = job;
-        let begun = tokio::select! {
-            biased;
-            // Whoever has left gives the place back at once, however long the model takes to open.
-            () = answer.closed() => Err(NodeError::from(ErrorCode::Cancelled)),
-            begun = self.open(listed, request) => begun,
-        };
+        let begun = self.begin(listed, request, &mut answer).await;
         let (ready, model) = match begun {
             Ok(begun) => begun,
             Err(error) => {
@@ -167,18 +162,30 @@ impl Runner {
         }
     }
 
-    async fn open(
+    /// Makes a request ready. Whoever has left gives the place back: at once while this waits for
+    /// others or for a process that ends with the wait, but not before a thread of this process has
+    /// ended what it began. Else places would be free while their work goes on.
+    async fn begin(
         &self,
         listed: Listed,
         request: GenerateRequest,
+        answer: &mut Answer<Reply>,
     ) -> Result<(Ready, Arc<OpenModel>), NodeError> {
-        let model = self.open_models.open(listed).await?;
-        // Rendering and encoding a long prompt takes milliseconds: not on the runtime.
-        tokio::task::spawn_blocking(move || {
-            prompt::ready(&model, &request).map(|ready| (ready, model))
-        })
-        .await
-        .map_err(|_| NodeError::from(ErrorCode::BadRequest))?
+        let model = unless_left(answer, self.open_models.open(listed)).await?;
+        let opened = model.clone();
+        let draft = blocking(move || prompt::draft(&opened, request)).await?;
+        let rendered = match &draft.job {
+            Some(job) => unless_left(answer, model.render(job)).await?,
+            None => None,
+        };
+        let opened = model.clone();
+        let encoded = blocking(move || prompt::encode(&opened, draft, rendered)).await?;
+        if let Some(shape) = &encoded.shape {
+            unless_left(answer, model.try_form(shape)).await?;
+        }
+        let opened = model.clone();
+        let ready = blocking(move || prompt::ready(&opened, encoded)).await?;
+        Ok((ready, model))
     }
 
     /// Decides where the reply is computed, and makes ready; `None` when it cannot be made, which
@@ -381,6 +388,26 @@ impl Runner {
             let _ = events.send(Said::Outlook(model, outlook).into()).await;
         });
     }
+}
+
+/// What comes of `work`, unless the asker leaves before; the work ends then.
+async fn unless_left<T>(
+    answer: &mut Answer<Reply>,
+    work: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    tokio::select! {
+        biased;
+        () = answer.closed() => Err(NodeError::from(ErrorCode::Cancelled)),
+        done = work => done,
+    }
+}
+
+/// What comes of `work`, which takes milliseconds: not on the runtime.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
+) -> Result<T, NodeError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| NodeError::from(ErrorCode::BadRequest))?
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod offload_ids;
 pub mod open_models;
 pub mod prefix_cache;
+pub mod sandbox;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod traffic;

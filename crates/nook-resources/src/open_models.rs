@@ -9,21 +9,38 @@
 //! ([`OpenModelCache::new`]). A
 //! file that only lies elsewhere, or has another name, is the same model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_model::{ModelFile, ModelShape};
-use nook_text::{ChatTemplate, GrammarError, Grammars, Tokenizer};
+use nook_text::sandbox::{Answer, Question, Setup};
+use nook_text::{
+    ChatTemplate, GrammarError, Grammars, RenderJob, RenderedPrompt, ReplyShape, Tokenizer, Words,
+};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::prefix_cache::{PrefixCache, Unwanted};
+use crate::sandbox::{Allowance, Sandbox, SandboxError, SandboxSource};
 use nook_api::NodeError;
 
 /// Models kept open; the one that was asked for longest ago goes when another comes.
 const OPEN_MODELS_MAX: usize = 8;
+
+/// What compiling a form may take. Schemas of real programs take some milliseconds.
+const FORM_ALLOWANCE: Allowance =
+    Allowance { processor: Duration::from_secs(1), wall: Duration::from_secs(20) };
+
+/// What rendering a conversation may take. The longest that fit into a prompt take a second.
+const RENDER_ALLOWANCE: Allowance =
+    Allowance { processor: Duration::from_secs(5), wall: Duration::from_secs(60) };
+
+/// Forms that are remembered as harmless; the one that was asked for longest ago is forgotten.
+const HARMLESS_FORMS_MAX: usize = 64;
 
 /// Where a model's file is. Every copy of it knows when the file moves.
 #[derive(Debug, Clone)]
@@ -60,8 +77,21 @@ pub struct OpenModel {
     pub template: ChatTemplate,
     /// The vocabulary laid out for grammars, once a reply must have a form.
     grammars: OnceLock<Result<Grammars, GrammarError>>,
+    /// Where forms are tried before they are compiled here.
+    forms: Sandbox,
+    harmless: HarmlessForms,
+    /// Where the publisher's template renders.
+    rendering: Sandbox,
     /// What its last replies left with the workers that made them.
     pub prefix_cache: Arc<PrefixCache>,
+}
+
+/// Forms that were tried, by a keyed hash: no client can find a second one of the same hash.
+#[derive(Debug, Default)]
+struct HarmlessForms {
+    key: RandomState,
+    // Guards a short list; never held across an await.
+    known: Mutex<VecDeque<u64>>,
 }
 
 /// The models that are open. Cloning gives another handle to the same cache.
@@ -75,6 +105,7 @@ pub struct OpenModelCache {
     turns: Arc<Mutex<BTreeMap<ModelDigest, Turn>>>,
     /// What a model that made room has left is told here.
     left: mpsc::Sender<(ModelDigest, Unwanted)>,
+    sandboxes: SandboxSource,
 }
 
 impl FilePlace {
@@ -159,9 +190,10 @@ type Turn = Arc<tokio::sync::Mutex<()>>;
 type Left = Vec<(ModelDigest, Unwanted)>;
 
 impl OpenModelCache {
-    /// An empty cache. What goes with a model that makes room comes out of `left`.
-    pub fn new(left: mpsc::Sender<(ModelDigest, Unwanted)>) -> Self {
-        Self { open: Arc::default(), turns: Arc::default(), left }
+    /// An empty cache. What goes with a model that makes room comes out of `left`; `sandboxes` are
+    /// for what strangers wrote.
+    pub fn new(left: mpsc::Sender<(ModelDigest, Unwanted)>, sandboxes: SandboxSource) -> Self {
+        Self { open: Arc::default(), turns: Arc::default(), left, sandboxes }
     }
 
     /// Opens `listed`, or hands out what is open. A model that was deleted and is here again may
@@ -184,7 +216,7 @@ impl OpenModelCache {
 
     /// Opens `listed` and puts it into the cache. Not on the runtime.
     fn read(&self, listed: Listed) -> Result<Arc<OpenModel>, NodeError> {
-        let read = async |path: PathBuf| OpenModel::read(listed.clone(), &path);
+        let read = async |path: PathBuf| OpenModel::read(listed.clone(), &path, &self.sandboxes);
         let opened = Handle::current().block_on(listed.path.with(read))?;
         let (opened, left) = put(&mut self.models(), opened);
         for (digest, unwanted) in left {
@@ -267,7 +299,7 @@ fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenMode
 }
 
 impl OpenModel {
-    fn read(listed: Listed, path: &Path) -> Result<Self, NodeError> {
+    fn read(listed: Listed, path: &Path, sandboxes: &SandboxSource) -> Result<Self, NodeError> {
         let bad = |error: String| NodeError::new(ErrorCode::BadModel, error);
         let file = open_file(path)?;
         let vocabulary = file.vocabulary();
@@ -279,7 +311,71 @@ impl OpenModel {
         }
         let shape = file.shape().clone();
         let (tokenizer, prefix_cache) = (Arc::new(tokenizer), Arc::default());
-        Ok(Self { listed, shape, tokenizer, template, grammars: OnceLock::new(), prefix_cache })
+        Ok(Self {
+            listed,
+            shape,
+            tokenizer,
+            template,
+            grammars: OnceLock::new(),
+            forms: Sandbox::new(sandboxes.clone()),
+            harmless: HarmlessForms::default(),
+            rendering: Sandbox::new(sandboxes.clone()),
+            prefix_cache,
+        })
+    }
+
+    /// Renders a conversation with the template that came with the model, in a process of its own;
+    /// none where the template is ours, which may run here.
+    pub async fn render(&self, job: &RenderJob) -> Result<Option<RenderedPrompt>, NodeError> {
+        if self.template.default_name().is_some() {
+            return Ok(None);
+        }
+        let setup = async || Ok(Setup::of_template(&self.template));
+        match self.rendering.ask(setup, &Question::render(job.clone()), RENDER_ALLOWANCE).await {
+            Ok(Answer::Rendered(Ok(prompt))) => Ok(Some(prompt)),
+            Ok(Answer::Rendered(Err(error))) => {
+                Err(NodeError::new(ErrorCode::BadRequest, error.to_string()))
+            }
+            Ok(Answer::Compiled(_)) | Err(SandboxError::TooMuch) => {
+                tracing::warn!(model = self.listed.name, "its chat template takes too much");
+                let words = format!(
+                    "The chat template in the file of {} takes too much time or memory for this \
+                     conversation, and was stopped. Shorten the conversation, or choose another model.",
+                    self.listed.name
+                );
+                Err(NodeError::new(ErrorCode::BadModel, words))
+            }
+            Err(error @ SandboxError::NotStarted(_)) => Err(unstarted(&error)),
+        }
+    }
+
+    /// Tries a form in a process of its own, unless it was found harmless before.
+    pub async fn try_form(&self, shape: &ReplyShape) -> Result<(), NodeError> {
+        let Some(question) = Question::compile(shape) else { return Ok(()) };
+        let form = self.harmless.hash(shape);
+        if self.harmless.has(form) {
+            return Ok(());
+        }
+        let tokenizer = self.tokenizer.clone();
+        let setup = async move || {
+            let words = tokio::task::spawn_blocking(move || Words::of(&tokenizer)).await;
+            let words = words.map_err(|error| SandboxError::NotStarted(error.to_string()))?;
+            let words = words.map_err(|error| SandboxError::NotStarted(error.to_string()))?;
+            Ok(Setup::of_words(words))
+        };
+        match self.forms.ask(setup, &question, FORM_ALLOWANCE).await {
+            Ok(Answer::Compiled(Ok(()))) => {
+                self.harmless.put(form);
+                Ok(())
+            }
+            Ok(Answer::Compiled(Err(detail))) => {
+                Err(unfit_form(&GrammarError::Unsupported { detail }))
+            }
+            Ok(Answer::Rendered(_)) | Err(SandboxError::TooMuch) => {
+                Err(unfit_form(&GrammarError::TakesTooMuch))
+            }
+            Err(error @ SandboxError::NotStarted(_)) => Err(unstarted(&error)),
+        }
     }
 
     /// What holds replies to a form. The first call takes a good part of a second for a large
@@ -288,6 +384,43 @@ impl OpenModel {
         let laid_out = self.grammars.get_or_init(|| Grammars::new(&self.tokenizer));
         laid_out.as_ref().map_err(Clone::clone)
     }
+}
+
+impl HarmlessForms {
+    fn hash(&self, shape: &ReplyShape) -> u64 {
+        match shape {
+            ReplyShape::JsonObject => self.key.hash_one(0),
+            ReplyShape::JsonSchema(schema) => self.key.hash_one((1, schema.0.to_string())),
+            ReplyShape::Grammar(lark) => self.key.hash_one((2, &lark.0)),
+        }
+    }
+
+    fn has(&self, form: u64) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = known.iter().position(|known| *known == form) else { return false };
+        known.remove(at);
+        known.push_back(form);
+        true
+    }
+
+    fn put(&self, form: u64) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() == HARMLESS_FORMS_MAX {
+            known.pop_front();
+        }
+        known.push_back(form);
+    }
+}
+
+/// The complaint about a form that no reply can be held to.
+pub fn unfit_form(error: &GrammarError) -> NodeError {
+    let words = format!("The reply cannot be held to the form asked for: {error}.");
+    NodeError::new(ErrorCode::BadRequest, words)
+}
+
+fn unstarted(error: &SandboxError) -> NodeError {
+    tracing::warn!(%error, "nothing of strangers can be looked at");
+    NodeError::new(ErrorCode::WorkerCrashed, error.to_string())
 }
 
 /// Opens and checks the header of a model file; the sentence names the file and what is wrong.
@@ -313,7 +446,7 @@ mod tests {
     #[tokio::test]
     async fn a_model_whose_asker_has_left_is_opened_once_for_the_next_one() {
         let (left, _gone) = mpsc::channel(1);
-        let open_models = OpenModelCache::new(left);
+        let open_models = OpenModelCache::new(left, crate::testing::no_sandboxes());
         let begun =
             pin!(open_models.open(ember("ember"))).poll(&mut Context::from_waker(Waker::noop()));
         assert!(begun.is_pending(), "it takes a while");

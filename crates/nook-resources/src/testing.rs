@@ -7,6 +7,14 @@ use nook_pipeline::{
     Action, Deadlines, Event, FallBack, Pipeline, PipelineSettings, PrefixCacheEntry, SpotCheck,
 };
 use nook_plan::{Hop, Route, Topology};
+use nook_shard::WorkerCommand;
+
+use crate::sandbox::SandboxSource;
+
+/// For models that are opened and asked for nothing that a stranger wrote.
+pub fn no_sandboxes() -> SandboxSource {
+    SandboxSource::new(WorkerCommand { program: "false".into(), arguments: Vec::new() })
+}
 
 /// What a reply to `prompt` on this device alone leaves, when it says one token more.
 pub fn prefix(prompt: &[u32]) -> PrefixCacheEntry {

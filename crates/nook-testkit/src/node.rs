@@ -290,7 +290,7 @@ impl Node {
     /// Its worker processes.
     #[must_use]
     pub fn workers(&self) -> Vec<u32> {
-        children(self.child.id())
+        children(self.child.id()).into_iter().filter(|pid| is_worker(*pid)).collect()
     }
 
     /// Waits until it has no worker process any more, and so none of their memory, and knows it.
@@ -402,10 +402,11 @@ impl Drop for Node {
     }
 }
 
-/// Process numbers come back; only a worker is ended.
+/// Process numbers come back, and a node has processes for what strangers wrote as well.
 fn is_worker(pid: u32) -> bool {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    lives(pid) && words.split(|byte| *byte == 0).any(|word| word == b"worker")
+    let has = |wanted: &[u8]| words.split(|byte| *byte == 0).any(|word| word == wanted);
+    lives(pid) && has(b"worker") && !has(b"--sandbox")
 }
 
 /// Words that make a program end with the test program, should that be killed; none where the
@@ -424,7 +425,10 @@ fn spawn(plan: &NodePlan, home: &Path, runtime: &Path, start: u32) -> anyhow::Re
     let log = fs::File::create(home.with_extension(format!("log{start}")))?;
     let mut words = plan.prefix.iter().cloned().chain(leash()).chain([nook()?.into()]);
     let mut command = Command::new(words.next().context("there is at least the program")?);
-    command.args(words).arg("--home").arg(home).args(["up", "--no-port"]);
+    command.args(words).arg("--home").arg(home).arg("up");
+    if !plan.port {
+        command.arg("--no-port");
+    }
     // The keychain holds one identity a user; these nodes are several, so each keeps a file.
     command.env("INGLENOOK_KEYRING", "off").env("INGLENOOK_LOG", plan.log);
     command.env_remove("INGLENOOK_HOME").env("NO_COLOR", "1");

@@ -15,6 +15,8 @@ pub struct NodePlan {
     pub(crate) prefix: Vec<OsString>,
     /// Where it is found.
     pub(crate) address: Ipv4Addr,
+    /// Whether it opens its port for programs.
+    pub(crate) port: bool,
 }
 
 impl NodePlan {
@@ -27,6 +29,7 @@ impl NodePlan {
             log: "info",
             prefix: Vec::new(),
             address: Ipv4Addr::LOCALHOST,
+            port: false,
         };
         plan.with("device.name", format!("{name:?}"))
             .with("network.loopback", "true")
@@ -78,6 +81,13 @@ impl NodePlan {
     #[must_use]
     pub fn computing_with(self, threads: usize) -> Self {
         self.behind(vec!["env".into(), format!("INGLENOOK_THREADS={threads}").into()])
+    }
+
+    /// The same node with its port for programs, at any number.
+    #[must_use]
+    pub fn with_port(mut self) -> Self {
+        self.port = true;
+        self.with("port.address", "\"127.0.0.1:0\"")
     }
 
     /// The same node, started behind these words.

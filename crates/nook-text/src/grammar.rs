@@ -4,7 +4,8 @@
 //! makes a [`Constraint`] for each reply; the node asks it for a [`TokenMask`] before a token is
 //! chosen and tells it which one was. Nothing here sees logits. Grammars come from clients, so
 //! sizes and steps are limited (llguidance's own limits, and those here), and a fault inside
-//! becomes an error. Reference: llguidance's documentation of JSON schemas and of its Lark dialect.
+//! becomes an error. Some forms get past all of these; so each is tried in a process of its own
+//! before it is compiled here ([`crate::sandbox`]). Reference: llguidance's documentation of JSON schemas and of its Lark dialect.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use llguidance::toktrie::{ApproximateTokEnv, SimpleVob, TokEnv, TokRxInfo, TokTr
 use llguidance::{Matcher, ParserFactory, panic_utils};
 use nook_base::Sensitive;
 use nook_base::vocabulary::TokenKind;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::tokenizer::Tokenizer;
@@ -28,9 +30,9 @@ pub const SCHEMA_NODES_MAX: usize = 2_000;
 /// Deepest nesting of a schema, in levels of its JSON; a deeper one is refused.
 pub const SCHEMA_DEPTH_MAX: usize = 64;
 
-/// Stack of the thread that compiles a form. llguidance calls itself once for each level of a
+/// Stack of a thread that compiles a form. llguidance calls itself once for each level of a
 /// schema and for each property of an object. Only what is used becomes memory.
-const STACK_BYTES: usize = 256 << 20;
+pub(crate) const STACK_BYTES: usize = 256 << 20;
 
 /// Longest token that a grammar may use, in bytes: the trie's depth is limited. Longer ones (runs
 /// of white space) are never chosen under a grammar.
@@ -38,6 +40,10 @@ const TOKEN_BYTES_MAX: usize = 512;
 
 /// Bytes of all tokens together, an upper bound for the trie's nodes.
 const TRIE_BYTES_MAX: usize = 4 << 20;
+
+/// Most states of the automaton that reads a reply; a reply that needs more cannot be held to its
+/// form any longer. A state takes one to two kilobytes.
+const LEXER_STATES_MAX: usize = 60_000;
 
 /// Most characters of llguidance's own words in an error.
 const DETAIL_CHARS_MAX: usize = 300;
@@ -66,6 +72,12 @@ pub enum GrammarError {
         /// What it lacks.
         why: &'static str,
     },
+    /// Compiling it took more time or memory than one form may. The client is to blame.
+    #[error(
+        "it takes too much time or memory to enforce; use smaller numbers in multipleOf, shorter \
+         repetitions and fewer alternatives, or leave a rule out and check it in your program"
+    )]
+    TakesTooMuch,
     /// The work for one token went over a limit, or the model's token was not one of those allowed.
     #[error("the reply could not be held to its form any longer")]
     Lost,
@@ -115,27 +127,69 @@ pub enum Allowed {
     Nothing,
 }
 
+/// The words of a vocabulary as a grammar sees them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Words {
+    /// Bytes of all words, one behind the other.
+    bytes: Vec<u8>,
+    /// How many each word has.
+    lengths: Vec<u16>,
+    /// Ids that end a turn; at least one.
+    enders: Vec<u32>,
+}
+
+impl Words {
+    /// The words of `tokenizer`.
+    pub fn of(tokenizer: &Tokenizer) -> Result<Self, GrammarError> {
+        let enders = tokenizer.enders();
+        if enders.is_empty() {
+            return Err(GrammarError::Vocabulary { why: "no token ends a reply" });
+        }
+        let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
+        for id in (0..).take(tokenizer.vocabulary_len()) {
+            let word = trie_bytes(tokenizer, id);
+            // Words have at most TOKEN_BYTES_MAX bytes and a mark.
+            lengths.push(u16::try_from(word.len()).unwrap_or_default());
+            bytes.extend(word);
+            if bytes.len() > TRIE_BYTES_MAX {
+                return Err(GrammarError::Vocabulary { why: "it is too large" });
+            }
+        }
+        Ok(Self { bytes, lengths, enders })
+    }
+
+    /// The words one by one; those that lengths out of step would give are empty.
+    fn words(&self) -> Vec<Vec<u8>> {
+        let mut at = 0;
+        let word = |length: &u16| {
+            let from = at;
+            at += usize::from(*length);
+            self.bytes.get(from..at).unwrap_or_default().to_owned()
+        };
+        self.lengths.iter().map(word).collect()
+    }
+}
+
 impl Grammars {
     /// Lays out the vocabulary; takes a good part of a second for a large one.
     pub fn new(tokenizer: &Tokenizer) -> Result<Self, GrammarError> {
+        Self::lay_out(&Words::of(tokenizer)?)
+    }
+
+    /// Lays out the words of a vocabulary.
+    pub(crate) fn lay_out(words: &Words) -> Result<Self, GrammarError> {
         let broken = GrammarError::Vocabulary { why: "it is not one that llguidance can lay out" };
-        let enders = tokenizer.enders();
-        let Some(&end) = enders.first() else {
-            return Err(GrammarError::Vocabulary { why: "no token ends a reply" });
-        };
-        let words: Vec<Vec<u8>> =
-            (0..).take(tokenizer.vocabulary_len()).map(|id| trie_bytes(tokenizer, id)).collect();
-        if words.iter().map(Vec::len).sum::<usize>() > TRIE_BYTES_MAX {
-            return Err(GrammarError::Vocabulary { why: "it is too large" });
-        }
-        let count = u32::try_from(words.len()).map_err(|_| broken.clone())?;
+        let (spelt, enders) = (words.words(), &words.enders);
+        let count = u32::try_from(spelt.len()).map_err(|_| broken.clone())?;
+        let end = *enders.first().ok_or_else(|| broken.clone())?;
         let laid_out = panic_utils::catch_unwind(AssertUnwindSafe(|| {
-            let trie = TokTrie::from(&TokRxInfo::new(count, end), &words).with_eos_tokens(&enders);
+            let trie = TokTrie::from(&TokRxInfo::new(count, end), &spelt).with_eos_tokens(enders);
             let env: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
             let mut factory = ParserFactory::new_simple(&env)?;
             factory.quiet();
             // Errors reach clients and logs: no text of a reply in them.
             factory.limits_mut().verbose_errors = false;
+            factory.limits_mut().max_lexer_states = LEXER_STATES_MAX;
             Ok(factory)
         }));
         laid_out.map(|factory| Self { factory }).map_err(|_| broken)
@@ -147,6 +201,13 @@ impl Grammars {
         shape: &ReplyShape,
         after: Option<&str>,
     ) -> Result<Constraint, GrammarError> {
+        let matcher = on_deep_stack(|| self.compile(shape))??;
+        let waits = after.map(|until| Waits { until: until.into(), seen: Vec::new() });
+        Ok(Constraint { matcher, trie: self.factory.tok_env().clone(), waits })
+    }
+
+    /// Compiles `shape` as far as its first mask, on this thread's stack.
+    pub(crate) fn compile(&self, shape: &ReplyShape) -> Result<Matcher, GrammarError> {
         let grammar = match shape {
             ReplyShape::JsonObject => {
                 TopLevelGrammar::from_json_schema(prepared(&json!({"type": "object"}))?)
@@ -157,16 +218,12 @@ impl Grammars {
                 TopLevelGrammar::from_lark(lark.0.clone())
             }
         };
-        let matcher = on_deep_stack(|| {
-            let made =
-                panic_utils::catch_unwind(AssertUnwindSafe(|| self.factory.create_parser(grammar)));
-            let mut matcher = Matcher::new(made);
-            // A form that nothing fits shows at its first mask.
-            matcher.compute_mask_or_eos().map(|_| matcher)
-        })?;
-        let matcher = matcher.map_err(|error| unsupported(&error.to_string()))?;
-        let waits = after.map(|until| Waits { until: until.into(), seen: Vec::new() });
-        Ok(Constraint { matcher, trie: self.factory.tok_env().clone(), waits })
+        let made =
+            panic_utils::catch_unwind(AssertUnwindSafe(|| self.factory.create_parser(grammar)));
+        let mut matcher = Matcher::new(made);
+        // A form that nothing fits shows at its first mask.
+        let masked = matcher.compute_mask_or_eos().map(|_| matcher);
+        masked.map_err(|error| unsupported(&error.to_string()))
     }
 }
 

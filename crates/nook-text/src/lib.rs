@@ -15,13 +15,14 @@ mod rendered;
 pub mod reply;
 pub mod said;
 pub mod sampler;
+pub mod sandbox;
 pub mod stop;
 pub mod stream;
 pub mod template;
 pub mod tokenizer;
 pub mod tools;
 
-pub use grammar::{Allowed, Constraint, GrammarError, Grammars, ReplyShape, TokenMask};
+pub use grammar::{Allowed, Constraint, GrammarError, Grammars, ReplyShape, TokenMask, Words};
 pub use reply::{Piece, ReplyText};
 pub use said::{ReplyForm, Said, SaidParser, Thought};
 pub use sampler::{
@@ -31,7 +32,8 @@ pub use sampler::{
 pub use stop::{StopOutcome, StopStrings, StopStringsError};
 pub use stream::{Opening, TextStream};
 pub use template::{
-    ChatMessage, ChatTemplate, Moment, Preview, RenderOptions, RenderedPrompt, Role, TemplateError,
+    ChatMessage, ChatTemplate, Moment, Preview, RenderJob, RenderOptions, RenderedPrompt, Role,
+    TemplateError,
 };
 pub use tokenizer::{EncodeError, EncodeOptions, Tokenizer, TokenizerError};
 pub use tools::{CallRule, PastCall, Tool, ToolChoice, ToolError, ToolForm, Turn};

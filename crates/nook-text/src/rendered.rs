@@ -1,7 +1,7 @@
 //! A rendered chat: what a chat template yields and the tokenizer takes.
 
 /// A rendered chat. It reads as its text; the tokenizer also needs its guards.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RenderedPrompt {
     pub(crate) text: String,
     pub(crate) guards: Vec<usize>,
@@ -19,6 +19,11 @@ impl RenderedPrompt {
     #[must_use]
     pub fn folded_system(&self) -> bool {
         self.folded_system
+    }
+
+    /// Whether its guards are places in its text.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.guards.is_sorted() && self.guards.iter().all(|at| self.text.is_char_boundary(*at))
     }
 
     /// Byte positions, ascending, across which no control token may be read.

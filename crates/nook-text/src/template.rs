@@ -16,21 +16,25 @@ mod generator;
 mod guard;
 mod json;
 mod moment;
+mod renderer;
 mod rewrite;
 
 use nook_base::{Sensitive, Vocabulary};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::said::THOUGHT_MARKS;
 use crate::tokenizer::kinds::Kinds;
 use crate::tools::{Tool, ToolForm, ToolStyle, Turn, written};
 use defaults::Form;
-use engine::Engine;
-use guard::{Guarding, MarkedChat, Structure};
+use guard::{MarkedChat, Structure};
+use renderer::check_user_text;
+pub(crate) use renderer::{Renderer, RendererSetup};
 
 pub use budget::MADE_BYTES_MAX;
 pub use engine::{FUEL, SOURCE_BYTES_MAX};
 pub use moment::Moment;
+pub use renderer::RenderJob;
 
 pub use crate::rendered::RenderedPrompt;
 
@@ -38,7 +42,7 @@ pub use crate::rendered::RenderedPrompt;
 pub const PROMPT_BYTES_MAX: usize = crate::tokenizer::TEXT_BYTES_MAX;
 
 /// Why a chat cannot be rendered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum TemplateError {
     /// The template is longer than [`SOURCE_BYTES_MAX`].
     #[error("the model's chat template is too long: {bytes} bytes, at most {SOURCE_BYTES_MAX}")]
@@ -60,6 +64,7 @@ pub enum TemplateError {
     #[error("the model's chat template refuses this chat: {}", sentence.0)]
     Refused {
         /// Its own words; they may quote the chat.
+        #[serde(with = "renderer::plainly")]
         sentence: Sensitive<String>,
     },
     /// The template failed while it ran.
@@ -166,7 +171,7 @@ impl ChatMessage {
 }
 
 /// What to render besides the messages. An absent value means that the template does without.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RenderOptions {
     /// End with the opening of the assistant's turn.
     pub add_generation_prompt: bool,
@@ -180,10 +185,7 @@ pub struct RenderOptions {
 /// The chat template of one model.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    engine: Engine,
-    structure: Structure,
-    bos: String,
-    eos: String,
+    renderer: Renderer,
     /// Set where the model file brings no template.
     form: Option<&'static Form>,
     tools: ToolStyle,
@@ -232,11 +234,17 @@ impl ChatTemplate {
         messages: &[ChatMessage],
         options: RenderOptions,
     ) -> Result<RenderedPrompt, TemplateError> {
-        let values: Vec<Value> = messages
+        self.renderer.render(&Self::job(messages, options))
+    }
+
+    /// The work of [`Self::render`], to be done elsewhere.
+    #[must_use]
+    pub fn job(messages: &[ChatMessage], options: RenderOptions) -> RenderJob {
+        let values = messages
             .iter()
             .map(|message| json!({"role": message.role.as_str(), "content": message.content.0}))
             .collect();
-        self.render_folding(&values, &options, &Map::new())
+        RenderJob { messages: values, options, variables: Map::new() }
     }
 
     /// Renders a conversation with tools: as the template itself writes them, or in the default
@@ -248,8 +256,26 @@ impl ChatTemplate {
         options: RenderOptions,
         variables: &Map<String, Value>,
     ) -> Result<RenderedPrompt, TemplateError> {
-        let (values, tools) = written(turns, tools, self.tools);
-        self.render_folding(&values, &RenderOptions { tools, ..options }, variables)
+        self.renderer.render(&self.job_of_turns(turns, tools, options, variables.clone()))
+    }
+
+    /// The work of [`Self::render_turns`], to be done elsewhere.
+    #[must_use]
+    pub fn job_of_turns(
+        &self,
+        turns: &[Turn],
+        tools: &[Tool],
+        options: RenderOptions,
+        variables: Map<String, Value>,
+    ) -> RenderJob {
+        let (messages, tools) = written(turns, tools, self.tools);
+        RenderJob { messages, options: RenderOptions { tools, ..options }, variables }
+    }
+
+    /// Does such work here. Only for templates that are ours ([`Self::default_name`]), and where
+    /// nothing but this program waits for it: a publisher's template may take for ever.
+    pub fn run(&self, job: &RenderJob) -> Result<RenderedPrompt, TemplateError> {
+        self.renderer.render(job)
     }
 
     /// How replies to this template write calls of tools.
@@ -270,30 +296,6 @@ impl ChatTemplate {
         self.thought_marks
     }
 
-    fn render_folding(
-        &self,
-        values: &[Value],
-        options: &RenderOptions,
-        variables: &Map<String, Value>,
-    ) -> Result<RenderedPrompt, TemplateError> {
-        let outcome = match self.render_values(values, options, variables) {
-            // Templates for tools run over `tools` without asking whether there are any. Python
-            // refuses that, and a chat without tools would never work.
-            Err(TemplateError::Failed { .. }) if options.tools.is_none() => {
-                let options = RenderOptions { tools: Some(json!([])), ..options.clone() };
-                self.render_values(values, &options, variables)
-            }
-            outcome => outcome,
-        };
-        match (outcome, fold_system(values)) {
-            (Err(TemplateError::Refused { .. }), Some(folded)) => {
-                let prompt = self.render_values(&folded, options, variables)?;
-                Ok(RenderedPrompt { folded_system: true, ..prompt })
-            }
-            (outcome, _) => outcome,
-        }
-    }
-
     /// Renders messages in the form of the OpenAI interface (`role`, `content`, `tool_calls`, …),
     /// with a template's own switches such as `enable_thinking` in `variables`. Nothing is folded.
     pub fn render_values(
@@ -302,33 +304,12 @@ impl ChatTemplate {
         options: &RenderOptions,
         variables: &Map<String, Value>,
     ) -> Result<RenderedPrompt, TemplateError> {
-        check_roles(messages)?;
-        let tools = options.tools.as_ref();
-        let mark = guard::free_mark(messages, tools).ok_or(TemplateError::NoMark)?;
-        let run = |chat: &MarkedChat| self.run(chat, options, variables);
-        let text = run(&MarkedChat::unmarked(messages, tools))?;
-        check_user_text(messages, &text)?;
-        let whole = RenderedPrompt { text, guards: Vec::new(), folded_system: false };
-        for guarding in [Guarding::Thorough, Guarding::ThoroughButTags, Guarding::Precise] {
-            let chat = MarkedChat::new(messages, tools, &self.structure, guarding, mark);
-            if !chat.marked {
-                return Ok(whole);
-            }
-            let outcome = run(&chat).map(|marked| guard::take_marks(&marked, mark));
-            match (outcome, guarding) {
-                (Ok((text, guards)), _) if text == whole.text => {
-                    return Ok(RenderedPrompt { guards, ..whole });
-                }
-                // The template looks into the text for control tokens: then its answer to the
-                // broken ones counts.
-                (Ok((text, guards)), Guarding::Precise) => {
-                    return Ok(RenderedPrompt { text, guards, ..whole });
-                }
-                (Err(error), Guarding::Precise) => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(whole)
+        self.renderer.render_values(messages, options, variables)
+    }
+
+    /// What a process of its own needs to do the work of [`Self::run`].
+    pub(crate) fn setup(&self) -> RendererSetup {
+        self.renderer.setup()
     }
 
     /// What the template makes of messages, exactly as the publisher's environment would render
@@ -342,7 +323,7 @@ impl ChatTemplate {
         variables: &Map<String, Value>,
     ) -> Result<Preview, TemplateError> {
         let chat = MarkedChat::unmarked(messages, options.tools.as_ref());
-        let text = self.run(&chat, options, variables)?;
+        let text = self.renderer.run(&chat, options, variables)?;
         let user_text_lost = check_user_text(messages, &text).is_err();
         Ok(Preview { text, user_text_lost })
     }
@@ -355,31 +336,19 @@ impl ChatTemplate {
         let spelling = |id: Option<u32>| {
             id.and_then(|id| vocabulary.tokens.get(id as usize)).cloned().unwrap_or_default()
         };
-        Ok(Self {
-            engine: Engine::new(source)?,
-            structure: Structure::new(vocabulary, &Kinds::of(vocabulary)),
+        let structure = Structure::new(vocabulary, &Kinds::of(vocabulary));
+        let setup = RendererSetup {
+            source: source.to_owned(),
+            spellings: structure.spellings,
             bos: spelling(vocabulary.bos),
             eos: spelling(vocabulary.eos),
+        };
+        Ok(Self {
+            renderer: Renderer::new(setup)?,
             form,
             tools: ToolStyle::of(source),
             thought_marks: thought_marks(source, vocabulary),
         })
-    }
-
-    fn run(
-        &self,
-        chat: &MarkedChat,
-        options: &RenderOptions,
-        variables: &Map<String, Value>,
-    ) -> Result<String, TemplateError> {
-        let mut values = variables.clone();
-        values.insert("messages".to_owned(), chat.messages.clone());
-        values.insert("tools".to_owned(), chat.tools.clone().unwrap_or(Value::Null));
-        values.insert("documents".to_owned(), Value::Null);
-        values.insert("add_generation_prompt".to_owned(), options.add_generation_prompt.into());
-        values.insert("bos_token".to_owned(), self.bos.as_str().into());
-        values.insert("eos_token".to_owned(), self.eos.as_str().into());
-        self.engine.run(&values, options.now)
     }
 }
 
@@ -395,44 +364,4 @@ fn thought_marks(source: &str, vocabulary: &Vocabulary) -> Option<(&'static str,
     let in_source = THOUGHT_MARKS.into_iter().find(|(_, end)| source.contains(end));
     let is_token = |mark: &str| vocabulary.tokens.iter().any(|token| token == mark);
     in_source.or_else(|| THOUGHT_MARKS.into_iter().find(|(mark, _)| is_token(mark)))
-}
-
-/// The chat with its leading system messages put before the first user message, if there are both.
-fn fold_system(messages: &[Value]) -> Option<Vec<Value>> {
-    let is = |message: &Value, role: &str| message["role"] == role;
-    let count = messages.iter().take_while(|message| is(message, "system")).count();
-    let (system, rest) = messages.split_at(count);
-    let user = rest.iter().position(|message| is(message, "user"))?;
-    let mut parts: Vec<&str> = Vec::new();
-    for message in system.iter().chain([&rest[user]]) {
-        parts.push(message["content"].as_str()?);
-    }
-    if system.is_empty() {
-        return None;
-    }
-    let mut folded = rest.to_vec();
-    folded[user]["content"] = parts.join("\n\n").into();
-    Some(folded)
-}
-
-fn check_roles(messages: &[Value]) -> Result<(), TemplateError> {
-    for message in messages {
-        Role::new(message["role"].as_str().ok_or(TemplateError::Role)?)?;
-    }
-    Ok(())
-}
-
-/// A partial Jinja once gave well-formed prompts without any user message; this would notice.
-fn check_user_text(messages: &[Value], prompt: &str) -> Result<(), TemplateError> {
-    let Some(last) = messages.iter().rev().find(|message| message["role"] == "user") else {
-        return Ok(());
-    };
-    let part_text = |part: &Value| part["text"].as_str().map(str::to_owned);
-    let texts = match &last["content"] {
-        Value::String(text) => vec![text.clone()],
-        Value::Array(parts) => parts.iter().filter_map(part_text).collect(),
-        _ => Vec::new(),
-    };
-    let present = texts.iter().all(|text| prompt.contains(text.trim()));
-    if present { Ok(()) } else { Err(TemplateError::UserTextLost) }
 }

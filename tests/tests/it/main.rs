@@ -33,6 +33,8 @@ mod gpu;
 mod handover;
 mod helping;
 mod home;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod keeping;
 mod lending_cap;
 mod lent;

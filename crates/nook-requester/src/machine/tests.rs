@@ -20,6 +20,7 @@ use crate::machine::probing::Asked;
 use nook_api::{Prompt, REPLIES_WAITING_MAX, Reach, Sampling};
 use nook_resources::adverts::Heard;
 use nook_resources::open_models::FilePlace;
+use nook_resources::testing::no_sandboxes;
 
 const MODEL: ModelDigest = ModelDigest([1; 32]);
 const STUDY: PeerId = PeerId([2; 32]);
@@ -50,7 +51,7 @@ impl Scene {
             Listed { name: "ember".to_owned(), digest: MODEL, path: FilePlace::new(path.into()) };
         let file = ModelFile::open(path.as_ref()).expect("the built-in model");
         Self {
-            requester: Requester::new(OpenModelCache::new(left), now),
+            requester: Requester::new(OpenModelCache::new(left, no_sandboxes()), now),
             me: Me { id: PeerId([0; 32]), name: "Kitchen".to_owned() },
             settings: Settings::default(),
             models: vec![Entry {

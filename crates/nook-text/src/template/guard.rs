@@ -27,7 +27,7 @@ pub(super) enum Guarding {
 /// The spellings that only a template may write.
 #[derive(Debug)]
 pub(super) struct Structure {
-    spellings: Vec<String>,
+    pub(super) spellings: Vec<String>,
     first_characters: Vec<char>,
 }
 
@@ -39,6 +39,11 @@ impl Structure {
             .filter(|(id, text)| !text.is_empty() && kinds.is_structure(*id, text))
             .map(|(_, text)| text.clone())
             .collect();
+        Self::of(spellings)
+    }
+
+    /// These.
+    pub(super) fn of(spellings: Vec<String>) -> Self {
         let mut first_characters: Vec<char> =
             spellings.iter().filter_map(|text| text.chars().next()).collect();
         first_characters.sort_unstable();

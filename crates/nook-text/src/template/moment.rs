@@ -1,7 +1,7 @@
 //! A point in time, as templates may write it into a prompt.
 
 /// A point in time as the user's clock shows it; templates may write today's date.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Moment {
     /// Seconds since 1970 in UTC.
     pub unix_seconds: i64,

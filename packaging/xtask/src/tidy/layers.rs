@@ -75,7 +75,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
-    ("rustix",             &["nook-testkit"]), // a test goes to a network of its own
+    ("rustix",             &["nook-resources", "nook-testkit"]), // limits of a process; a test goes to a network of its own
     ("rustls*",            &["nook-fetch", "nook-link"]), // fetch: TLS to servers of files
     ("schemars",           &["nook-openai"]),
     ("starship-battery",   &["nook-machine"]),
