@@ -11,13 +11,15 @@ export async function chooseBackend(): Promise<Backend | null> {
   if (insideProgram()) return tauriBackend;
   if (!import.meta.env.MADE_UP) return null;
   const { FakeBackend } = await import('./fake');
-  // `?token-ms=10` for whoever wants to see it faster or slower, `?paused=battery` for sharing that rests, `?by-hand`
+  // `?token-ms=10` for whoever wants to see it faster or slower, `?paused=battery` for sharing that rests,
+  // `?long=1000` for a chat of so many messages, `?by-hand`
   // for tests that let time pass themselves: they find the household in the window.
   const wanted = new URLSearchParams(location.search);
   const tokenMs = wanted.get('token-ms');
   const paused = PAUSES.find((reason) => reason === wanted.get('paused'));
   const byHand = wanted.has('by-hand');
-  const made = new FakeBackend({ byHand, ...(tokenMs === null ? {} : { tokenMs: Number(tokenMs) }), ...(paused ? { paused } : {}) });
+  const long = Number(wanted.get('long') ?? 0);
+  const made = new FakeBackend({ byHand, long, ...(tokenMs === null ? {} : { tokenMs: Number(tokenMs) }), ...(paused ? { paused } : {}) });
   if (byHand) Object.assign(window, { household: made });
   return made;
 }

@@ -19,7 +19,6 @@ import type { PauseView } from '../generated/PauseView';
 import type { Problem } from '../generated/Problem';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
-import type { RouteView } from '../generated/RouteView';
 import type { SettingAsk } from '../generated/SettingAsk';
 import { NodeCalls, type Answer, type Ask } from '../generated/NodeCalls';
 import type { PauseFor } from '../generated/PauseFor';
@@ -30,10 +29,11 @@ import type { Turn } from '../generated/Turn';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
-import { PREDICTED, DAD, GOOD_CODE, MUM, onlyHelp, routeOf, setTrust, startingHouse, timelineOf, wakeUp, WOKE_SECONDS } from './fake/household';
+import { PREDICTED, DAD, GOOD_CODE, onlyHelp, routeOf, setTrust, startingHouse, timelineOf, wakeUp, WOKE_SECONDS } from './fake/household';
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
+import { longPast, recall } from './fake/past';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
 
 export interface FakeOptions {
@@ -45,6 +45,8 @@ export interface FakeOptions {
   past: boolean;
   /** What holds sharing back. */
   paused: PauseReason | null;
+  /** Messages of one more chat, the oldest of all; 0 for none. */
+  long: number;
 }
 
 /** A tenth of a download takes as long as so many tokens. */
@@ -79,7 +81,7 @@ export class FakeBackend extends NodeCalls implements Shell {
 
   constructor(options: Partial<FakeOptions> = {}) {
     super();
-    this.#options = { tokenMs: 40, byHand: false, past: true, paused: null, ...options };
+    this.#options = { tokenMs: 40, byHand: false, past: true, paused: null, long: 0, ...options };
     this.#pace = this.#options.byHand ? new ByHand() : new ByItself(this.#options.tokenMs);
     this.#downloads = new FakeDownloads((edit) => { this.change(edit); }, (then) => { this.#pace.later(PIECE_TOKENS, then); });
     if (this.#options.past) this.#remember();
@@ -537,7 +539,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   #remember(): void {
-    for (const [hours, title, messages] of PAST) {
+    for (const [hours, title, messages] of [...PAST, ...longPast(this.#options.long)]) {
       const id = this.#begin(title);
       let parent: number | null = null;
       let asked: number | null = null;
@@ -545,7 +547,7 @@ export class FakeBackend extends NodeCalls implements Shell {
         const kept = this.#keep(id, old.sibling ? asked : parent, old.role, old.text);
         parent = kept.id;
         if (old.role === 'user') asked = kept.id;
-        else if (old.cut === undefined) this.#recall(kept, old.failover ?? false);
+        else if (old.cut === undefined) recall(this.house, kept, old.failover ?? false);
         kept.cut_because = old.cut ?? null;
         if (old.cut !== undefined) {
           kept.finish = 'failed';
@@ -556,40 +558,6 @@ export class FakeBackend extends NodeCalls implements Shell {
         c.id === id ? { ...c, title, updated: now() - Math.round(hours * 3600) } : c);
     }
   }
-
-  /** A reply of the past. One that was handed over knows who computed which words; the others are from before
-   *  that was written down, so their summaries have to tell. */
-  #recall(reply: MessageView, handedOver: boolean): void {
-    const tokens = reply.text.match(/\s*\S{1,6}/g) ?? [];
-    const route = routeOf(this.house, false);
-    const after_tokens = Math.floor(tokens.length * 0.7);
-    const without = { ...this.house, devices: this.house.devices.filter((d) => d.id !== DAD) };
-    const last = handedOver ? routeOf(without, false) : route;
-    reply.summary = pastSummary(this.house, tokens.length, last, handedOver ? after_tokens : null);
-    if (!handedOver) return;
-    const at = tokens.slice(0, after_tokens).join('').length;
-    reply.stretches = [{ at: 0, after_tokens: 0, route }, { at, after_tokens, route: last }];
-  }
-}
-
-function pastSummary(house: HouseholdView, tokens: number, route: RouteView, handedOverAfter: number | null): ReplySummary {
-  const from = house.devices.find((d) => d.id === DAD)?.name ?? '';
-  const to = house.devices.find((d) => d.id === MUM)?.name ?? '';
-  return {
-    model: 'Qwen2.5 7B',
-    finish_reason: 'stop',
-    prompt_tokens: 24,
-    completion_tokens: tokens,
-    route,
-    tokens_per_second: 19,
-    first_token_ms: 412,
-    resumed_tokens: 0,
-    computed_tokens: 24 + tokens,
-    total_ms: 412 + (tokens * 1000) / 19,
-    timeline: timelineOf(route, 24, tokens),
-    predicted: PREDICTED,
-    failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],
-  };
 }
 
 function refuse(code: string, sentence: string): Promise<never> {

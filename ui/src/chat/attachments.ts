@@ -12,9 +12,19 @@ export const FILE_BYTES_MAX = 1_000_000;
 /** More files than this are refused. */
 export const FILES_MAX = 8;
 
+/** A longer text that is pasted becomes an attachment: a message field lays out all of its text with each key, and
+ *  took 9 s for 1 MB. */
+export const PASTED_CHARACTERS_MIN = 5_000;
+/** A pasted text up to here can be put back into the message. */
+export const PUT_BACK_CHARACTERS_MAX = 20_000;
+/** More than this is not taken from the clipboard. No model holds it. */
+export const PASTED_CHARACTERS_MAX = 10_000_000;
+
 export interface Attachment {
   name: string;
   text: string;
+  /** It was pasted, and is in no file. */
+  pasted?: true;
 }
 
 /** A message of the person in its parts. */
@@ -66,6 +76,20 @@ async function readPdf(file: File, pdf?: Parameters<typeof pdfText>[1]): Promise
   if ('none' in outcome) return { refused: t.chat.attachNoText[outcome.none](file.name) };
   if (outcome.text.length > FILE_BYTES_MAX) return { refused: t.chat.attachTooLarge(file.name, bytes(outcome.text.length)) };
   return { name: plainName(file.name), text: outcome.text };
+}
+
+/** Whether a pasted text is too long for the message field. */
+export function isLong(text: string): boolean {
+  return text.length > PASTED_CHARACTERS_MIN;
+}
+
+/** A long text that was pasted, with a name that none of `others` has; or why it is not taken. */
+export function pasted(text: string, others: readonly Attachment[]): Attachment | { refused: string } {
+  if (text.length > PASTED_CHARACTERS_MAX) return { refused: t.chat.pastedTooLarge(bytes(text.length), bytes(PASTED_CHARACTERS_MAX)) };
+  const taken = new Set(others.map(({ name }) => name));
+  let number = 1;
+  while (taken.has(t.chat.pastedName(number))) number += 1;
+  return { name: t.chat.pastedName(number), text: text.replace(/\r\n?/g, '\n'), pasted: true };
 }
 
 /** A message with its files below it. */

@@ -5,8 +5,17 @@ export function sends(event: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'isComposi
   return event.key === 'Enter' && !event.shiftKey && !event.isComposing;
 }
 
-/** Makes the field as tall as `text` needs; the style sheet sets the most. */
+/** A longer text fills the field anyhow: measuring it would lay all of it out twice with each key. */
+const MEASURED_CHARACTERS_MAX = 20_000;
+
+/** Makes the field as tall as `text` needs; the style sheet sets the most. Where the style sheet can do that too, by
+ *  `field-sizing`, nothing is measured here, and a key costs no layout more. */
 export function fieldHeight(field: HTMLTextAreaElement, text: string): void {
+  if (CSS.supports('field-sizing', 'content')) return;
+  if (text.length > MEASURED_CHARACTERS_MAX) {
+    field.style.blockSize = '100vh';
+    return;
+  }
   field.style.blockSize = 'auto';
   if (text !== '') field.style.blockSize = `${String(field.scrollHeight)}px`;
 }

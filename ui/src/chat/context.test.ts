@@ -1,7 +1,7 @@
 /** Promises of `context.ts`: the meter counts what was counted, and estimates the rest. */
 import { expect, it } from 'vitest';
 import type { MessageView } from '../generated/MessageView';
-import { charactersPerToken, meter } from './context';
+import { charactersPerToken, meter as meterOf, takenBy } from './context';
 import type { Step } from './tree';
 
 function step(text: string, tokens: [prompt: number, reply: number] | null): Step {
@@ -13,10 +13,12 @@ function step(text: string, tokens: [prompt: number, reply: number] | null): Ste
   return { message, siblings: [1], index: 0 };
 }
 
+const meter = (steps: Step[], typed: string, window: number) => meterOf(takenBy(steps), typed, window);
+
 it('takes the last count and estimates what came later and what is typed', () => {
   const steps = [step('x'.repeat(200), [50, 50]), step('x'.repeat(40), null)];
   expect(charactersPerToken(steps)).toBe(4);
-  expect(meter(steps, 'x'.repeat(80), 1000)).toEqual({ used: 130, window: 1000, percent: 13, level: 'room' });
+  expect(meter(steps, 'x'.repeat(80), 1000)).toEqual({ used: 130, window: 1000, percent: 13, level: 'room', tooLong: false });
 });
 
 it('estimates everything while nothing was counted', () => {
@@ -28,4 +30,12 @@ it('says when the room ends', () => {
   expect(meter([step('', [700, 150])], '', 1000).level).toBe('near');
   expect(meter([step('', [700, 300])], 'typed', 1000).level).toBe('over');
   expect(meter([], 'typed', 0).level).toBe('room');
+});
+
+it('calls too long only what cannot fit however the model cuts words into tokens', () => {
+  expect(meter([], 'x'.repeat(3500), 1000)).toMatchObject({ level: 'over', tooLong: false });
+  expect(meter([], 'x'.repeat(6500), 1000)).toMatchObject({ level: 'over', tooLong: true });
+  // What was counted leaves no doubt.
+  expect(meter([step('', [1000, 20])], '', 1000).tooLong).toBe(true);
+  expect(meter([], 'x'.repeat(6500), 0).tooLong).toBe(false);
 });

@@ -3,7 +3,7 @@ import { Refusal, type Backend } from '../backend/backend';
 import type { ExportAsk } from '../generated/ExportAsk';
 import type { HouseholdView } from '../generated/HouseholdView';
 import { t } from '../strings';
-import { FILES_MAX, join, read, type Attachment } from './attachments';
+import { FILES_MAX, isLong, join, pasted, PUT_BACK_CHARACTERS_MAX, read, type Attachment } from './attachments';
 import { ChatList } from './chat-list.svelte';
 import { Drafts } from './drafts';
 import { ModelChoices } from './model-choices';
@@ -34,6 +34,8 @@ export class ChatDesk {
   /** Counts choices of a model: the storage tells nobody that it changed. */
   #chosen = $state(0);
   #kept: OpenChat[] = [];
+  /** The files as they stand in the message. */
+  readonly #filesWritten = $derived(join('', this.files));
   readonly #backend: Backend;
   readonly #models: ModelChoices;
 
@@ -124,13 +126,32 @@ export class ChatDesk {
     else this.refused = t.chat.attachTooMany(FILES_MAX);
   }
 
+  /** Takes a text that is too long for the message field as an attachment; says whether it was. */
+  paste(text: string): boolean {
+    if (!isLong(text)) return false;
+    this.refused = null;
+    this.#take(pasted(text, this.files));
+    return true;
+  }
+
+  /** Whether an attachment can be put into the message field instead. */
+  fitsField({ text, pasted }: Attachment): boolean {
+    return pasted === true && text.length <= PUT_BACK_CHARACTERS_MAX;
+  }
+
+  /** Puts a pasted text into the message field after all, behind what is typed there. */
+  putBack(file: Attachment): void {
+    this.detach(file.name);
+    this.type([this.draft, file.text].filter((part) => part !== '').join('\n\n'));
+  }
+
   detach(name: string): void {
     this.files = this.files.filter((file) => file.name !== name);
   }
 
-  /** What would be sent now. */
+  /** What would be sent now. Not one join of all: files are long, and this is asked for with each key. */
   get message(): string {
-    return join(this.draft.trim(), this.files);
+    return [this.draft.trim(), this.#filesWritten].filter((part) => part !== '').join('\n\n');
   }
 
   /** Sends what is typed and attached, once all of it has been read. A refused message goes back into the field. */

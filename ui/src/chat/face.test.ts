@@ -2,7 +2,8 @@
 import { expect, it } from 'vitest';
 import type { PredictionView } from '../generated/PredictionView';
 import type { ReplySummary } from '../generated/ReplySummary';
-import { predictedText } from './face';
+import type { RouteView } from '../generated/RouteView';
+import { leftOf, predictedText } from './face';
 
 const at = (tokens_per_second: number): PredictionView =>
   ({ first_token_ms: 1, load_ms: 0, tokens_per_second, total_ms: 1, measured: true });
@@ -25,4 +26,14 @@ it('says both speeds that were predicted, in words', () => {
 it('says nothing where nothing was predicted, or nothing can be counted', () => {
   expect(said(null)).toBe('');
   expect(said({ alone: at(6), together: null }, 1)).toBe('');
+});
+
+it('knows who took part before the route that a reply ended with, each once', () => {
+  const route = (...names: string[]): RouteView => ({ legs: names.map((name) =>
+    ({ device_id: name, device: name, local: name === 'me', layers: [0, 1], embedding: false, head: false })) });
+  const stretches = [route('me', 'dad', 'me'), route('me', 'attic', 'dad'), route('me', 'mum')]
+    .map((one, at) => ({ at, after_tokens: at, route: one }));
+  expect(leftOf({ route: route('me', 'mum'), stretches }).map((leg) => leg.device_id)).toEqual(['dad', 'attic']);
+  expect(leftOf({ route: route('me', 'dad'), stretches: stretches.slice(0, 1) })).toEqual([]);
+  expect(leftOf({ route: route('me'), stretches: [] })).toEqual([]);
 });

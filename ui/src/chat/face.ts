@@ -1,5 +1,6 @@
 /** What a reply shows, whether it is being made or comes from the past. Pure. */
 import type { FailoverView } from '../generated/FailoverView';
+import type { LegView } from '../generated/LegView';
 import type { MessageFinish } from '../generated/MessageFinish';
 import type { MessageView } from '../generated/MessageView';
 import type { PathView } from '../generated/PathView';
@@ -118,6 +119,16 @@ export function marksOf({ text, way, stretches }: Begun): Mark[] {
     const at = exact?.at ?? Math.round((text.length * failover.after_tokens) / tokens);
     return { at, text: handOverText(failover) };
   });
+}
+
+/** One leg of each device that took part in a reply before the route that it shows, in the order in which they came. */
+export function leftOf({ route, stretches }: Pick<ReplyFace, 'route' | 'stretches'>): LegView[] {
+  const left = new Map<string, LegView>();
+  const isThere = (leg: LegView) => route?.legs.some((other) => other.device_id === leg.device_id) === true;
+  for (const leg of stretches.flatMap((stretch) => stretch.route.legs)) {
+    if (!isThere(leg) && !left.has(leg.device_id)) left.set(leg.device_id, leg);
+  }
+  return [...left.values()];
 }
 
 /** Who computed which words. A reply from before that was written down tells it where one route made it

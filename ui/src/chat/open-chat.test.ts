@@ -206,6 +206,53 @@ describe('going on', () => {
   });
 });
 
+describe('a long text that is pasted', () => {
+  const LONG = 'Leaves fall.\r\n'.repeat(1000);
+
+  it('goes with the message as an attachment, and a short one does not', async () => {
+    const { backend, desk: it } = desk();
+    const say = vi.spyOn(backend, 'say');
+    expect(it.paste('short')).toBe(false);
+    expect(it.paste(LONG)).toBe(true);
+    expect(it.paste(LONG)).toBe(true);
+    expect(it.files.map(({ name }) => name)).toEqual(['Pasted text', 'Pasted text 2']);
+    it.detach('Pasted text');
+    expect(it.paste(LONG)).toBe(true);
+    expect(it.files.map(({ name }) => name)).toEqual(['Pasted text 2', 'Pasted text']);
+    it.type('What is this?');
+    expect(it.message).toMatch(/^What is this\?\n\n```.* title="Pasted text 2"\nLeaves fall\.\nLeaves/);
+    await it.send(MODEL);
+    await finished(it);
+    expect(say.mock.calls[0]?.[0].text).toMatchObject({ message: { text: expect.stringMatching(/title="Pasted text"/) as string } });
+  });
+
+  it('goes back into the field only where it was pasted and is short enough', () => {
+    const { desk: it } = desk();
+    it.type('See:');
+    it.paste('Two.\n'.repeat(1500));
+    const [short] = it.files;
+    if (short === undefined) throw new Error('nothing was attached');
+    expect(it.fitsField(short)).toBe(true);
+    expect(it.fitsField({ name: 'a.txt', text: 'a' })).toBe(false);
+    it.paste(LONG.repeat(2));
+    expect(it.files.map((file) => it.fitsField(file))).toEqual([true, false]);
+    it.putBack(short);
+    expect(it.draft).toMatch(/^See:\n\nTwo\.\nTwo/);
+    expect(it.files).toHaveLength(1);
+  });
+
+  it('is refused where it is larger than anything holds, or there are too many files', () => {
+    const { desk: it } = desk();
+    expect(it.paste('x'.repeat(10_000_001))).toBe(true);
+    expect(it.refused).toContain('too large (10 MB)');
+    for (let file = 0; file < FILES_MAX; file += 1) it.paste(LONG);
+    expect(it.refused).toBeNull();
+    it.paste(LONG);
+    expect(it.files).toHaveLength(FILES_MAX);
+    expect(it.refused).toContain('At most');
+  });
+});
+
 describe('a chat that is not kept', () => {
   it('is in no list, keeps no draft, and is gone when it is left', async () => {
     const { backend, desk: it } = desk();

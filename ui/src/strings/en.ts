@@ -5,14 +5,14 @@
  * each language orders and inflects them its own way. One value after a colon; hint apart from error.
  */
 import type { ErrorCode } from '../generated/ErrorCode';
+import { chat } from './chat/en';
 import { house } from './house/en';
 import { models } from './models/en';
+import { past } from './past/en';
 import { port } from './port/en';
 import shell from './shell/en.json';
 import { shareWords } from './shell/words';
-
-/** Names in a row and how many they are: other languages inflect by it. */
-type Together = (names: string, count: number) => string;
+import type { Together } from './together';
 
 export const en = {
   app: {
@@ -33,6 +33,8 @@ export const en = {
     notStarted: 'Inglenook could not start.',
     noTray: (key: string) =>
       `This desktop shows no tray icons, so closing the window only minimises it and Inglenook goes on. To quit: ${key} Q.`,
+    notDropped: (name: string) =>
+      `${name} cannot be dropped here: only model files (.gguf) can. To give a file to the model, press the paper clip under the message field.`,
     problems: 'Needs attention',
     close: 'Close',
     cancel: 'Cancel',
@@ -47,7 +49,11 @@ export const en = {
 
   share: {
     ...shareWords(shell),
-    off: 'Off: nothing is lent',
+    off: 'Off',
+    onIdle: 'On: nobody needs it right now',
+    onAnswering: 'On: this computer writes a reply',
+    helpingWhom: (names: string) => `Helping ${names}`,
+    resume: 'Resume',
     failed: (reason: string) => `Sharing stays as it was: ${reason}`,
   },
 
@@ -85,95 +91,7 @@ export const en = {
     imported: 'The chat was imported.',
   },
 
-  chat: {
-    untitled: 'New chat',
-    log: 'Conversation',
-    welcome: 'What shall we talk about?',
-    welcomeAlone: 'Everything runs on this computer.',
-    welcomeTogether: ((names) => `${names} can help. Nothing leaves this household.`) as Together,
-    you: 'You said:',
-    reply: 'Reply:',
-    prompt: 'Message',
-    ask: 'Ask anything',
-    send: 'Send',
-    stop: 'Stop',
-    stopHint: 'Esc',
-    model: 'Model',
-    usualModel: 'usual',
-    noModel: 'No model on this computer yet.',
-    onlyHere: 'Only this computer',
-    onlyHereHint: 'Replies of this chat are computed on this computer alone.',
-    temporary: 'Do not keep',
-    temporaryHint: 'This chat is never saved; it is gone when you leave it.',
-    temporaryBadge: 'not kept',
-    leaveTitle: 'Leave this chat?',
-    leaveText: 'It is not kept: when you leave it, it is gone for good.',
-    leaveYes: 'Leave it',
-    leaveNo: 'Stay',
-    edit: 'Edit',
-    editField: 'Your message, edited',
-    editSend: 'Send again',
-    more: 'Continue',
-    context: (percent: number) => `${percent} % full`,
-    contextHint: (used: string, window: string) => `This chat takes about ${used} of the ${window} tokens that the model can hold.`,
-    contextOver: 'This is more than the model can hold. Start a new chat, or shorten it.',
-    attach: 'Attach',
-    attachHint: 'Text, Markdown, code or PDF',
-    attached: (name: string, size: string) => `${name}, ${size}`,
-    detach: (name: string) => `Remove ${name}`,
-    attachTooLarge: (name: string, size: string) => `${name} is too large (${size}). At most 1 MB of text can be attached.`,
-    attachNotText: (name: string) => `${name} is no text. Text, Markdown, code and PDFs can be attached.`,
-    attachGone: (name: string) => `${name} is not there any more: it was moved, renamed or deleted meanwhile, or its disk is away. Attach it again from where it is now.`,
-    attachNotReadable: (name: string) => `${name} cannot be read: it changed or went away meanwhile, or you may not read it. Check the file, and attach it again.`,
-    attachFailed: (name: string, reason: string) => `${name} could not be read: ${reason}`,
-    attachPdfTooLarge: (name: string, size: string) => `${name} is too large (${size}). At most 25 MB of a PDF can be read.`,
-    attachNoText: {
-      encrypted: (name: string) => `${name} is locked with a password. Save it without one, and attach that.`,
-      scanned: (name: string) => `${name} holds pictures of pages, not text. Run it through text recognition first.`,
-      damaged: (name: string) => `${name} is a damaged PDF. Open it in another program and save it anew.`,
-      slow: (name: string) => `${name} takes too long to read. Copy the part that you need into a text file.`,
-      long: (name: string) => `${name} has too many pages. Attach the part that you need.`,
-    },
-    attaching: 'Reading the file…',
-    attachTooMany: (count: number) => `At most ${count} files can be attached to a message.`,
-    attachSize: (percent: number) => `The attached files take about ${percent} % of what the model can hold.`,
-    reading: 'Reading…',
-    thinking: 'Thinking…',
-    thought: 'Thought',
-    thoughtFor: (seconds: string) => `Thought for ${seconds} s`,
-    writing: 'Writing a reply',
-    copy: 'Copy',
-    again: 'Again',
-    link: 'Open this link?',
-    linkText: 'The reply links to a page outside this household:',
-    linkYes: 'Open in browser',
-    image: (alt: string) => (alt === '' ? '[picture]' : `[picture: ${alt}]`),
-    copyCode: 'Copy code',
-    code: (language: string) => (language === '' ? 'Code' : `Code: ${language}`),
-    variants: 'Versions of this reply',
-    variant: (index: number, count: number) => `${index}/${count}`,
-    previous: 'Previous version',
-    next: 'Next version',
-    toEnd: 'To the latest words',
-    wordsPerSecond: (speed: string) => `${speed} words/s`,
-    firstWord: (seconds: string) => `first word ${seconds} s`,
-    devices: (count: number) => (count === 1 ? 'this computer alone' : `${count} devices`),
-    onDevice: (name: string) => `on ${name}`,
-    lengthLimit: 'cut at the length limit',
-    finished: (words: number) => `Reply finished: ${words} words.`,
-    interrupted: 'Interrupted.',
-    closed: 'Inglenook was closed while this was written.',
-    stopped: 'Stopped.',
-    announceStopped: 'Reply stopped.',
-    announceCut: (reason: string) => `Reply interrupted: ${reason}`,
-    notSaid: (reason: string) => `Not sent: ${reason}`,
-    handOver: (from: string, to: string, seconds: string) =>
-      `${from} dropped out; ${to} took over in ${seconds} s`,
-    fallBack: 'This computer goes on alone',
-    slow: (device: string) => `Waiting for ${device}…`,
-    lost: (device: string) => `${device} dropped out. Finding another way…`,
-    awaited: (device: string) => `${device} is gone, and nobody can go on without it. The reply waits until it is back…`,
-  },
+  chat,
 
   sheet: {
     open: 'About this chat',
@@ -205,11 +123,14 @@ export const en = {
 
   models,
 
+  past,
+
   sharing: {
     title: 'Sharing',
     lead: 'What other computers of this household may use here.',
     now: 'Now',
-    streams: (running: number, most: number) => `Helping with ${running} of at most ${most} replies of others.`,
+    streams: (running: number, most: number) => 
+      running === 0 ? `Not helping anyone right now (up to ${most} at once).` : `Helping with ${running} of at most ${most} replies of others.`,
     use: 'Whom it helps',
     helpsNobody: 'Nobody right now.',
     helps: (names: string) => `Right now: ${names}.`,
@@ -365,7 +286,8 @@ export const en = {
     model: 'A model for this computer',
     modelNone: 'No model is recommended here. You can add one later, under Models.',
     modelText: (name: string, size: string) => `${name}, ${size}. It loads in the background; you can chat meanwhile.`,
-    modelGet: 'Download it',
+    modelGet: 'Download and continue',
+    modelWithout: 'Story teller only',
     modelHere: 'It is here already.',
     others: 'Have you another computer?',
     othersText: 'Install Inglenook there too and pair the two with a code of six digits.',
@@ -386,6 +308,7 @@ export const en = {
     twoLayers: (a: number, b: number) => `layers ${a} and ${b}`,
     all: 'everything',
     allThere: 'everything, the words too',
+    left: 'helped first, then left',
     and: ', ',
     details: 'Who computed what',
     kept: 'hatched: stays on this computer',

@@ -67,6 +67,13 @@ describe('models', () => {
     expect((await screen.findByTestId('add-problem')).textContent).toContain('is not a GGUF file');
   });
 
+  it('says what can be dropped where another file was, and that goes away when it was read', async () => {
+    backend.drop(['/data/Holiday plan.pdf']);
+    expect((await screen.findByRole('alert')).textContent).toMatch(/Holiday plan\.pdf cannot be dropped here.*paper clip/s);
+    await user.click(screen.getByTestId('problem-close'));
+    expect(screen.queryByRole('alert')).toBeNull();
+  });
+
   it('says that a dropped file has a path that cannot be used here', async () => {
     const refused = { code: 'bad_request', sentence: 'x', wording: { kind: 'path_no_text' as const, path: '/data/caf�.gguf' } };
     backend.drop([], refused);

@@ -208,6 +208,22 @@ describe('settings', () => {
     expect(reload).toHaveBeenCalledOnce();
     expect(new WindowState(backend).look.language).toBe('de');
   });
+
+  it('ask before another language ends a chat that is not kept', async () => {
+    const reload = vi.fn();
+    await go('chat');
+    await user.click(screen.getByTestId('temporary'));
+    await user.type(screen.getByTestId('prompt'), 'a story{Enter}');
+    await vi.waitFor(() => { expect(screen.getByTestId('reply').dataset['phase']).toBe('finished'); });
+    state.speak('de', reload);
+    await user.click(await screen.findByTestId('confirm-no'));
+    expect(reload).not.toHaveBeenCalled();
+    expect(state.look.language).toBeNull();
+    state.speak('de', reload);
+    await agree();
+    expect(reload).toHaveBeenCalledOnce();
+    expect(state.look.language).toBe('de');
+  });
 });
 
 it('devices show the safety number with how to compare it, and what is in their memory', async () => {
@@ -244,6 +260,21 @@ it('whether others may wake this computer, and it them by itself, is switched un
   expect(backend.house.settings.values['network.wake_helpers']).toBe(true);
 });
 
+it('the side bar shows no count of devices, and a pause in place of the switch that looks on', async () => {
+  const line = () => screen.getByTestId('sharing-status').textContent;
+  expect(line()).toBe('On: nobody needs it right now');
+  backend.change((house) => { house.sharing.paused = { reason: 'battery', sentence: '', until: null }; });
+  await tick();
+  expect(line()).toBe('Paused on battery');
+  expect(screen.getByTestId('share-toggle').classList).toContain('paused');
+  backend.change((house) => { house.sharing.paused = { reason: 'owner', sentence: '', until: null }; });
+  await tick();
+  expect(screen.queryByTestId('share-toggle')).toBeNull();
+  await user.click(screen.getByTestId('share-resume'));
+  await vi.waitFor(() => { expect(line()).toBe('On: nobody needs it right now'); });
+  expect(screen.getByTestId('share-toggle').classList).not.toContain('paused');
+});
+
 describe('the first start', () => {
   it('shows and sets when sharing pauses, and starts at login only when that is chosen', async () => {
     await user.click(screen.getByTestId('first-next'));
@@ -273,13 +304,30 @@ describe('the first start', () => {
     await screen.findByTestId('first-share');
     expect(backend.house.me.name).toBe('Attic');
     await user.click(screen.getByTestId('first-skip'));
-    await user.click(await screen.findByTestId('first-model'));
-    expect(await screen.findByTestId('download')).toBeTruthy();
+    await screen.findByTestId('first-model');
+    expect(screen.getByTestId('first-next').textContent).toBe('Download and continue');
     await user.click(screen.getByTestId('first-next'));
+    // The next question is there, and the download under it.
+    expect(await screen.findByTestId('first-devices')).toBeTruthy();
+    expect(screen.getByTestId('download')).toBeTruthy();
+    expect(backend.house.downloads.map((one) => one.name)).toEqual([backend.house.catalogue.find((one) => one.recommended)?.id]);
     await user.click(screen.getByTestId('first-devices'));
     expect(await screen.findByTestId('show-code')).toBeTruthy();
     await go('chat');
     expect(screen.queryByTestId('first-start')).toBeNull();
+  });
+
+  it('downloads nothing where only the story teller is wanted, and stays where a download does not begin', async () => {
+    await user.click(screen.getByTestId('first-skip'));
+    await user.click(screen.getByTestId('first-skip'));
+    vi.spyOn(backend, 'pull').mockRejectedValueOnce(new Error('No way to the internet.'));
+    await user.click(screen.getByTestId('first-next'));
+    expect((await screen.findByRole('alert')).textContent).toContain('No way to the internet.');
+    expect(screen.getByTestId('first-model')).toBeTruthy();
+    expect(screen.getByTestId('first-skip').textContent).toBe('Story teller only');
+    await user.click(screen.getByTestId('first-skip'));
+    expect(await screen.findByTestId('first-devices')).toBeTruthy();
+    expect(backend.house.downloads.map((one) => one.name)).not.toContain(backend.house.catalogue.find((one) => one.recommended)?.id);
   });
 
   it('stays away when it is not wanted', async () => {
@@ -322,7 +370,7 @@ describe('a chat', () => {
     await say('a story');
     const messages = await backend.messages(state.desk.current.id ?? 0);
     const there = { device_id: 'dad', device: 'Dad’s PC', local: false, layers: [0, 27] as [number, number], embedding: true, head: true };
-    const whole = messages.map((m) => (m.summary ? { ...m, summary: { ...m.summary, route: { legs: [there] } } } : m));
+    const whole = messages.map((m) => (m.summary ? { ...m, stretches: [], summary: { ...m.summary, route: { legs: [there] } } } : m));
     vi.spyOn(backend, 'messages').mockResolvedValue(whole);
     state.desk.current.live = null;
     await state.desk.current.load();

@@ -117,10 +117,13 @@ export class WindowState {
     if (yes) go?.();
   }
 
-  /** Takes a chosen language into use: the page starts anew, and drafts and chats are found again. */
+  /** Takes a chosen language into use: the page starts anew, and drafts and chats are found again, but for a chat that
+   *  is not kept. */
   speak(language: string | null, reload: () => void = () => { location.reload(); }): void {
-    this.look.chooseLanguage(language);
-    reload();
+    this.#leaveChat(() => {
+      this.look.chooseLanguage(language);
+      reload();
+    });
   }
 
   #leaveChat(go: () => void): void {
@@ -129,11 +132,13 @@ export class WindowState {
     else go();
   }
 
-  /** A model's file goes to the page that adds it. */
+  /** A model's file goes to the page that adds it. Others are refused: the page is told the path, and may not read it. */
   #drop(paths: string[], refused: Problem | null): void {
     const model = paths.find((path) => path.toLowerCase().endsWith('.gguf'));
     if (model === undefined) {
+      const name = paths[0]?.split(/[\\/]/).at(-1);
       if (refused !== null) this.problem = refusal(refused);
+      else if (name !== undefined) this.problem = t.app.notDropped(name);
       return;
     }
     this.problem = null;
@@ -152,6 +157,17 @@ export class WindowState {
       announcer.say(this.problem);
     } finally {
       this.sharingBusy = false;
+    }
+  }
+
+  /** Ends a pause that the person began. */
+  async resume(): Promise<void> {
+    this.problem = null;
+    try {
+      await this.backend.resumeSharing();
+    } catch (thrown) {
+      this.problem = t.share.failed(Refusal.sentence(thrown));
+      announcer.say(this.problem);
     }
   }
 

@@ -78,7 +78,9 @@ describe('chat', () => {
   it('marks the hand-over inside the reply and shows the new route', async () => {
     await say('leaves, hand over');
     expect(screen.getByTestId('hand-over').textContent).toContain('Mum’s laptop took over in 0.3 s');
-    expect(screen.getByTestId('route-ribbon').textContent).not.toContain('Dad’s PC');
+    // The one that helped first is not forgotten: three took part.
+    expect(screen.getByTestId('route-ribbon').textContent).toContain('Dad’s PC helped first, then left');
+    expect(screen.getByTestId('facts').textContent).toContain('3 devices');
   });
 
   it('shows an interrupted reply as such', async () => {

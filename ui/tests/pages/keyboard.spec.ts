@@ -141,6 +141,25 @@ test('the settings by keys alone: colours', async ({ page }) => {
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark');
 });
 
+test('the settings by keys alone: what computes is chosen, and what the file says stays to be seen', async ({ page }) => {
+  await open(page, { byHand: true });
+  await keysTo(page, 'settings');
+  await tabTo(page, 'use-card');
+  const card = page.getByTestId('use-card');
+  await expect(card).toHaveValue('auto');
+  await page.keyboard.press('End');
+  await expect(card).toHaveValue('native');
+  // What was chosen is what the household has now, also after another page.
+  await keysTo(page, 'models');
+  await keysTo(page, 'settings');
+  await expect(card).toHaveValue('native');
+  await page.evaluate(() => {
+    const { household } = window as unknown as { household: { change(edit: (house: { settings: { values: Record<string, unknown> } }) => void): void } };
+    household.change((house) => { house.settings.values['distributed_inference.backend'] = 'gpu:1'; });
+  });
+  await expect(card.locator('option:checked')).toHaveText('As set in the file: gpu:1');
+});
+
 test('a key that leads to a field leads there before the next key comes', async ({ page }) => {
   await open(page, {});
   await goTo(page, 'settings');

@@ -21,13 +21,13 @@ for (const theme of THEMES) {
     await expect(page.getByTestId('first-share')).toBeVisible();
     await isGood(page, theme, 'first-start-share');
     await page.getByTestId('first-next').click();
-    await page.getByTestId('first-model').click();
-    await pass(page, 1);
-    await pass(page, 25);
-    await expect(page.getByTestId('download')).toBeVisible();
+    await expect(page.getByTestId('first-model')).toBeVisible();
     await isGood(page, theme, 'first-start-model');
     await page.getByTestId('first-next').click();
+    await pass(page, 1);
+    await pass(page, 25);
     await expect(page.getByTestId('first-devices')).toBeVisible();
+    await expect(page.getByTestId('download')).toBeVisible();
     await isGood(page, theme, 'first-start-others');
     await say(page, 'a story');
     await pass(page, TO_THE_END);

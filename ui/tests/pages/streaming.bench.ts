@@ -5,8 +5,8 @@
  *  page's process has for itself: its private pages, scripts' heap, elements, styles, fonts and compiled code
  *  together. It is the largest of looks taken every second, for what counts is what a computer must have. Pages
  *  shared with other processes (the browser's own code) are not the page's doing. */
-import { readFileSync } from 'node:fs';
 import { type Browser, expect, type Page, test } from '@playwright/test';
+import { own, rendererOf, round } from './process';
 
 const WORDS = 4000;
 /** A hundred tokens a second, which few households reach. */
@@ -84,27 +84,4 @@ async function memory(page: Page, browser: Browser): Promise<Memory> {
     elements: metric('Nodes'),
     listeners: metric('JSEventListeners'),
   };
-}
-
-/** The process of the page. The browser keeps an empty one ready beside it, which has less. */
-async function rendererOf(browser: Browser): Promise<number> {
-  const whole = await browser.newBrowserCDPSession();
-  const { processInfo } = await whole.send('SystemInfo.getProcessInfo');
-  await whole.detach();
-  const renderers = processInfo.filter((one) => one.type === 'renderer').map((one) => one.id);
-  return renderers.reduce((most, pid) => (own(pid) > own(most) ? pid : most), renderers[0] ?? 0);
-}
-
-/** Memory that a process shares with nobody, in MB; 0 where the system does not say. */
-function own(pid: number): number {
-  try {
-    const kilobytes = [...readFileSync(`/proc/${String(pid)}/smaps_rollup`, 'utf8').matchAll(/^Private_\w+:\s+(\d+)/gm)];
-    return kilobytes.reduce((sum, found) => sum + Number(found[1]), 0) * 1024 / 1e6;
-  } catch {
-    return 0;
-  }
-}
-
-function round(value: number): number {
-  return Math.round(value * 10) / 10;
 }

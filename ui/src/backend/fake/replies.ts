@@ -11,7 +11,7 @@ For your brother: *the tree puts its green crayons away for winter, and we see t
 
 export const LEAVES_AGAIN = `Think of a leaf as a paint box. All summer the tree uses **green** so much that nobody sees the other paints. In autumn it stops buying green, and the yellow and red that were there all along come out.`;
 
-const CODE = `Here is a small program that counts how often each letter occurs:
+export const CODE = `Here is a small program that counts how often each letter occurs:
 
 \`\`\`python
 from collections import Counter
@@ -31,13 +31,13 @@ print(letters("Inglenook").most_common(3))
 
 Save it as \`letters.py\` and read [the manual](https://docs.python.org/3/library/collections.html) for more.`;
 
-const FRACTIONS = String.raw`Yes. Make the bottoms equal:
+export const FRACTIONS = String.raw`Yes. Make the bottoms equal:
 
 \[ \frac{3}{4} = \frac{3 \cdot 2}{4 \cdot 2} = \frac{6}{8} > \frac{5}{8} \]
 
 Six parts of eight are more than five. In general \(\frac{a}{b} > \frac{c}{d}\) when $ad > bc$, as long as \(b\) and \(d\) are above zero.`;
 
-const STORY = `Once upon a time there was a little fire that lived in a quiet corner of an old kitchen. Every evening the family sat close to it, and every evening the little fire listened.
+export const STORY = `Once upon a time there was a little fire that lived in a quiet corner of an old kitchen. Every evening the family sat close to it, and every evening the little fire listened.
 
 One cold night the wind came down the chimney. "You are very small," said the wind. "I could blow you out."
 

@@ -55,9 +55,13 @@ it('knows which links may be opened', () => {
   }
 });
 
-it('puts the hand-over into the paragraph in which it happened', () => {
-  const { container } = show('The fire listened well.', [{ at: 6, text: 'Mum’s laptop took over' }]);
-  expect(container.querySelector('p')?.textContent).toBe('The fireMum’s laptop took over listened well.');
+it('puts the hand-over behind the block in which it happened, and cuts no sentence and no list', () => {
+  const { container } = show('The fire listened well.\n\nIt slept.', [{ at: 6, text: 'took over' }]);
+  expect([...container.querySelectorAll('p')].map((block) => block.textContent.trim())).toEqual(['The fire listened well.', 'took over', 'It slept.']);
+  const list = show('1. one\n2. two and more\n3. three', [{ at: 12, text: 'carried on' }]).container;
+  expect(list.querySelector('ol')?.textContent).not.toContain('carried on');
+  expect(list.querySelector('ol')?.nextElementSibling?.textContent).toBe('carried on');
+  expect(list.querySelectorAll('ol')).toHaveLength(1);
 });
 
 it('puts a hand-over inside code below it, and leaves the code as it was', () => {

@@ -89,7 +89,7 @@ export function marksBeside(raw: string, shown: string, { marks }: Drawing): Mar
   return marksIn(raw).flatMap((mark) => (inside.has(mark) ? [] : (marks[mark] ?? [])));
 }
 
-/** The marks in a text that say something; for code, which has no room for sentences. */
+/** The marks in a text that say something. */
 export function notesIn(text: string, { marks }: Drawing): Mark[] {
   return marksIn(text).flatMap((mark) => marks[mark] ?? []).filter((mark) => mark.text !== '');
 }

@@ -44,6 +44,15 @@ it('gives a device the colour of its place in the house, whoever else takes part
   expect(both.pieces[1]?.hue).not.toBe(both.pieces[2]?.hue);
 });
 
+it('names a device that helped first and is not in the route any more, in its own colour and hollow', () => {
+  const route = { legs: TWO_HELPERS.filter((one) => one.device_id !== 'dad') };
+  const { pieces, legend, sentence, devices } = ribbon(route, ['dad', 'mum'], [leg('dad', [1, 20])]);
+  expect(devices).toBe(3);
+  expect(sentence).toMatch(/; DAD: helped first, then left$/);
+  expect(pieces.map((p) => p.left)).toEqual([false, false, false, true]);
+  expect(legend.at(-1)?.hue).toBe(ribbon({ legs: TWO_HELPERS }, ['dad', 'mum']).pieces[1]?.hue);
+});
+
 it('shows a leg without layers and a device that is gone from the house', () => {
   const { pieces, devices } = ribbon({ legs: [leg('me', null, 'eh'), leg('old', [0, 7])] }, []);
   expect(pieces[0]?.share).toBeGreaterThan(0);

@@ -16,6 +16,8 @@ export interface Piece {
   hue: string;
   /** Computed on this computer: drawn hatched. */
   kept: boolean;
+  /** It took part at first, and others went on: drawn hollow. */
+  left: boolean;
 }
 
 export interface LegendEntry {
@@ -53,23 +55,27 @@ export function huesOf(legs: readonly LegView[], peers: readonly string[]): (leg
   return (leg) => (leg.local ? OWN_HUE : hueOf(known.indexOf(leg.device_id)));
 }
 
-/** `peers`: ids of the paired devices, each at the place that gives it its colour. */
-export function ribbon(route: RouteView, peers: readonly string[]): Ribbon {
-  const hue = huesOf(route.legs, peers);
+/** `peers`: ids of the paired devices, each at the place that gives it its colour. `left`: one leg of each device that
+ *  took part before, and has none in this route. */
+export function ribbon(route: RouteView, peers: readonly string[], left: readonly LegView[] = []): Ribbon {
+  const hue = huesOf([...left, ...route.legs], peers);
   const pieces = route.legs.map((leg, key) => ({
     key,
     share: leg.layers === null ? SHARE_MIN : leg.layers[1] - leg.layers[0] + 1,
     hue: hue(leg),
     kept: leg.local,
+    left: false,
   }));
+  const gone = left.map((leg, index) => ({ key: pieces.length + index, share: SHARE_MIN, hue: hue(leg), kept: false, left: true }));
   const legend = devicesOf(route.legs).map((legs) => ({
     key: legs[0].local ? '' : legs[0].device_id,
     name: legs[0].local ? t.route.here : legs[0].device,
     part: partOf(legs, route.legs),
     hue: hue(legs[0]),
   }));
+  legend.push(...left.map((leg) => ({ key: leg.device_id, name: leg.local ? t.route.here : leg.device, part: t.route.left, hue: hue(leg) })));
   const sentence = legend.map(({ name, part }) => `${name}: ${part}`).join('; ');
-  return { pieces, legend, sentence, devices: legend.length };
+  return { pieces: [...pieces, ...gone], legend, sentence, devices: legend.length };
 }
 
 /** The legs of each device, in the order of its first. */

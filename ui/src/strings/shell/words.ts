@@ -14,10 +14,6 @@ function fill(text: string, name: string, value: string): string {
 export function shareWords(words: Catalogue) {
   return {
     title: words.share,
-    on: words.sharing,
-    devices: (count: number) =>
-      count === 0 ? words.no_device : count === 1 ? words.one_device : fill(words.many_devices, 'count', String(count)),
-    idle: words.idle,
     pausedBecause: {
       owner: (until: string) => (until === '' ? words.paused : fill(words.paused_until, 'time', until)),
       sleep: () => words.paused_sleep,
@@ -26,7 +22,6 @@ export function shareWords(words: Catalogue) {
       full_screen: () => words.paused_full_screen,
       busy: () => words.paused_busy,
     },
-    answering: words.answering,
     helping: (count: number) => (count === 1 ? words.helping_one : fill(words.helping_many, 'count', String(count))),
   };
 }

@@ -1,0 +1,56 @@
+/** The past of the fake household: how its old replies were made, and a chat as long as somebody wants it. */
+import type { HouseholdView } from '../../generated/HouseholdView';
+import type { MessageView } from '../../generated/MessageView';
+import type { ReplySummary } from '../../generated/ReplySummary';
+import type { RouteView } from '../../generated/RouteView';
+import { DAD, MUM, PREDICTED, routeOf, timelineOf } from './household';
+import { CODE, FRACTIONS, LEAVES, type OldMessage, STORY } from './replies';
+
+/** The title of the long chat. */
+export const LONG_TITLE = 'Everything that we ever asked';
+/** It is older than all others. */
+const LONG_HOURS = 24 * 60;
+
+/** One chat of so many messages, replies of every kind among them; none where that is 0. Each says its number. */
+export function longPast(count: number): [number, string, OldMessage[]][] {
+  if (count === 0) return [];
+  const replies = [LEAVES, CODE, STORY, FRACTIONS];
+  const messages = Array.from({ length: count }, (_, at): OldMessage => at % 2 === 0
+    ? { role: 'user', text: `Question ${String(at / 2 + 1)}: what about the leaves?` }
+    : { role: 'assistant', text: `Answer ${String((at + 1) / 2)}.\n\n${replies[((at - 1) / 2) % replies.length] ?? STORY}` });
+  return [[LONG_HOURS, LONG_TITLE, messages]];
+}
+
+/** A reply of the past. One that was handed over knows who computed which words; the others are from before
+ *  that was written down, so their summaries have to tell. */
+export function recall(house: HouseholdView, reply: MessageView, handedOver: boolean): void {
+  const tokens = reply.text.match(/\s*\S{1,6}/g) ?? [];
+  const route = routeOf(house, false);
+  const after_tokens = Math.floor(tokens.length * 0.7);
+  const without = { ...house, devices: house.devices.filter((d) => d.id !== DAD) };
+  const last = handedOver ? routeOf(without, false) : route;
+  reply.summary = pastSummary(house, tokens.length, last, handedOver ? after_tokens : null);
+  if (!handedOver) return;
+  const at = tokens.slice(0, after_tokens).join('').length;
+  reply.stretches = [{ at: 0, after_tokens: 0, route }, { at, after_tokens, route: last }];
+}
+
+function pastSummary(house: HouseholdView, tokens: number, route: RouteView, handedOverAfter: number | null): ReplySummary {
+  const from = house.devices.find((d) => d.id === DAD)?.name ?? '';
+  const to = house.devices.find((d) => d.id === MUM)?.name ?? '';
+  return {
+    model: 'Qwen2.5 7B',
+    finish_reason: 'stop',
+    prompt_tokens: 24,
+    completion_tokens: tokens,
+    route,
+    tokens_per_second: 19,
+    first_token_ms: 412,
+    resumed_tokens: 0,
+    computed_tokens: 24 + tokens,
+    total_ms: 412 + (tokens * 1000) / 19,
+    timeline: timelineOf(route, 24, tokens),
+    predicted: PREDICTED,
+    failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],
+  };
+}
