@@ -301,7 +301,8 @@ mod tests {
         let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
         let reply = Reply { model, prompt_ids, form: ReplyForm::plain(), events: receiver };
         for event in told {
-            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None };
+            let ids = Sensitive(Vec::new());
+            let piece = ReplyPiece { event, ids, logprobs: None, stopped: None };
             events.send(piece).await.unwrap();
         }
         let request = GenerateRequest {

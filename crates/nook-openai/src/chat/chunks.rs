@@ -214,7 +214,8 @@ mod tests {
     async fn sent(told: Vec<ReplyEvent>, extras: Extras, form: ReplyForm) -> String {
         let (events, body) = respond_to(extras, form);
         for event in told {
-            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None };
+            let ids = Sensitive(Vec::new());
+            let piece = ReplyPiece { event, ids, logprobs: None, stopped: None };
             events.send(piece).await.unwrap();
         }
         drop(events);
