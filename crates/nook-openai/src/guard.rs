@@ -1,11 +1,11 @@
 //! What every request must show before anything is done for it.
 //!
-//! Host must name this machine (DNS rebinding): loopback, and where the owner lets the network in,
-//! the address that the connection came to or this machine's name, never just any; Origin must be
-//! listed (web pages), the key must fit, a body must be JSON (so that no page can send it without
-//! asking first). Only `/healthz` needs no key. The order matters: a page learns nothing from the
-//! difference between a wrong key and none. Wrong keys are answered slowly, and only a few at once:
-//! guessing is slow while the good key is not.
+//! Host must name this machine (DNS rebinding): loopback, a name that the owner allows, and where
+//! the owner lets the network in, the address that the connection came to or this machine's name,
+//! never just any; Origin must be listed (web pages), the key must fit, a body must be JSON (so that
+//! no page can send it without asking first). Only `/healthz` needs no key. The order matters: a
+//! page learns nothing from the difference between a wrong key and none. Wrong keys are answered
+//! slowly, and only a few at once: guessing is slow while the good key is not.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -26,6 +26,10 @@ use crate::report;
 
 /// How long a browser may remember the answer to its preflight.
 const PREFLIGHT_SECONDS: &str = "600";
+
+/// What containers call the computer that they run on. Nobody else can have these names:
+/// `.internal` is kept out of DNS.
+const CONTAINERS_HOSTS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
 
 /// How long the answer to a wrong key takes.
 const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
@@ -114,9 +118,11 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
     if !(is_here(host) && is_here(target)) {
         return Err(ApiError::forbidden(match port.exposed_as {
             Some(_) => {
-                "This port answers only to an address or the name of this computer with its port number."
+                "This port answers only to an address or the name of this computer with its port number; list another name under [port] allowed_hosts."
             }
-            None => "This port answers only to 127.0.0.1 or localhost with its port number.",
+            None => {
+                "This port answers only to 127.0.0.1 or localhost with its port number; list another name under [port] allowed_hosts."
+            }
         }));
     }
     let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
@@ -142,11 +148,15 @@ fn is_here(port: &Port, came_in_at: Option<SocketAddr>, host: &str) -> bool {
     let number = port.address.port();
     let known = ["127.0.0.1", "localhost", "[::1]"];
     let names = |name: &str| host.eq_ignore_ascii_case(&format!("{name}:{number}"));
-    if known.into_iter().any(names) {
+    // Whoever stands before the port and has such a name may have another number.
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let is_allowed = port.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name));
+    if is_allowed || known.into_iter().any(names) {
         return true;
     }
     let Some(own_names) = &port.exposed_as else { return false };
     own_names.iter().any(|name| names(name))
+        || CONTAINERS_HOSTS.into_iter().any(names)
         || came_in_at.zip(host.parse().ok()).is_some_and(|(at, named)| is_same(at, named))
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Port {
     pub(crate) house: NodeHandle,
     pub(crate) address: SocketAddr,
     pub(crate) origins: Arc<Vec<String>>,
+    /// Names that the owner allows besides.
+    pub(crate) hosts: Arc<Vec<String>>,
     /// What this machine is called by others that may reach the port; `None` where none may.
     pub(crate) exposed_as: Option<Arc<Vec<String>>>,
     pub(crate) limits: Limits,
@@ -75,6 +77,7 @@ impl Port {
             house,
             address,
             origins: Arc::new(settings.allowed_origins.clone()),
+            hosts: Arc::new(settings.allowed_hosts.clone()),
             exposed_as: settings.exposed.then(|| Arc::new(settings.host_names.clone())),
             limits,
             wrong_keys: Arc::new(Semaphore::new(WRONG_KEYS_MAX)),

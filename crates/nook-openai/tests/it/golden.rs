@@ -140,7 +140,7 @@ async fn each_error_has_this_shape() {
         (
             key.clone().but("Host", "evil.com"),
             403,
-            r#"{"error":{"message":"This port answers only to 127.0.0.1 or localhost with its port number.","type":"permission_error","param":null,"code":null}}"#,
+            r#"{"error":{"message":"This port answers only to 127.0.0.1 or localhost with its port number; list another name under [port] allowed_hosts.","type":"permission_error","param":null,"code":null}}"#,
         ),
         (
             key.clone().with("Origin", "https://evil.com"),
