@@ -12,7 +12,9 @@ use nook_api::{NodeHandle, PortSettings};
 use tokio::sync::Semaphore;
 
 use crate::embedding_queue::EmbeddingQueue;
+use crate::pace::Pace;
 use crate::recorder;
+use crate::responses::KeptAnswers;
 use crate::strangers::Strangers;
 
 /// Wrong keys that are being answered at once; one more is told to try again later.
@@ -58,6 +60,8 @@ pub(crate) struct Port {
     pub(crate) wrong_keys: Arc<Semaphore>,
     pub(crate) strangers: Arc<Strangers>,
     pub(crate) embeddings: EmbeddingQueue,
+    pub(crate) pace: Pace,
+    pub(crate) kept: KeptAnswers,
     pub(crate) metrics: PrometheusHandle,
 }
 
@@ -83,6 +87,8 @@ impl Port {
             wrong_keys: Arc::new(Semaphore::new(WRONG_KEYS_MAX)),
             strangers: Arc::default(),
             embeddings: EmbeddingQueue::new(),
+            pace: Pace::default(),
+            kept: KeptAnswers::default(),
             metrics: recorder::handle(),
         }
     }
