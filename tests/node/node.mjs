@@ -45,9 +45,14 @@ export class Node {
     return node;
   }
 
+  /** Address of the port, for clients that know their paths themselves. */
+  get address() {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
   /** Address of the OpenAI-compatible port. */
   get baseURL() {
-    return `http://127.0.0.1:${this.#port}/v1`;
+    return `${this.address}/v1`;
   }
 
   /** Its key. */

@@ -80,9 +80,14 @@ class Node:
         self._folder.cleanup()
 
     @property
+    def address(self) -> str:
+        """Address of the port, for clients that know their paths themselves."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
     def base_url(self) -> str:
         """Address of the OpenAI-compatible port."""
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{self.address}/v1"
 
     @property
     def process_id(self) -> int:

@@ -255,7 +255,7 @@ def test_plain_text_is_continued(client: openai.OpenAI) -> None:
 
 
 def test_responses_come_whole_and_as_typed_events(client: openai.OpenAI) -> None:
-    """Without a memory: what names an earlier response is refused."""
+    """Also from an earlier one; one that is not kept is refused."""
     wish = {"model": MODEL, "input": "Tell me a story.", "max_output_tokens": 12, "temperature": 0}
     whole = client.responses.create(**wish)
     assert whole.output_text
@@ -273,6 +273,8 @@ def test_responses_come_whole_and_as_typed_events(client: openai.OpenAI) -> None
         parallel_tool_calls=False,
     )
     assert called.output[0].type == "function_call"
+    more = client.responses.create(**wish, previous_response_id=whole.id)
+    assert more.usage.input_tokens > whole.usage.input_tokens
     with pytest.raises(openai.BadRequestError) as caught:
         client.responses.create(**wish, previous_response_id="resp_1")
     assert caught.value.param == "previous_response_id"
@@ -300,9 +302,9 @@ def test_an_unknown_model_is_not_found(client: openai.OpenAI) -> None:
 def test_a_bad_wish_is_the_callers_mistake(client: openai.OpenAI) -> None:
     """400, never silently something else."""
     for wish in (
-        {"n": 2},
+        {"n": 17},
         {"temperature": -1},
-        {"max_tokens": -1},
+        {"max_tokens": -2},
         {"response_format": {"type": "xml"}},
         {"tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "fly"}}},
         {"messages": QUESTION * 400},

@@ -124,6 +124,9 @@ pub struct ReplyPiece {
     pub ids: Sensitive<Vec<u32>>,
     /// How likely its token was, where [`Sampling::alternatives`] asked.
     pub logprobs: Option<PieceLogprobs>,
+    /// The text of [`GenerateRequest::stop`], or of the model's template, that its token completed;
+    /// the reply ends with it.
+    pub stopped: Option<Sensitive<String>>,
 }
 
 /// How likely a token was: the model's own opinion, before settings changed it.
@@ -142,6 +145,15 @@ pub struct LikelyToken {
     pub bytes: Sensitive<Vec<u8>>,
     /// Natural logarithm of its probability.
     pub logarithm: f32,
+}
+
+/// How long a prompt is.
+#[derive(Debug, Clone)]
+pub struct Counted {
+    /// The model, by its full name.
+    pub model: String,
+    /// Tokens, with those of the model's template.
+    pub tokens: u64,
 }
 
 /// Texts whose place in the model's space of meanings is wanted.

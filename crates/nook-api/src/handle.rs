@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::action::{Answer, FrontEnd};
 use crate::actions::{Command, Request, Response};
 use crate::error::NodeError;
-use crate::generation::{EmbedRequest, Embedded, GenerateRequest, Reply};
+use crate::generation::{Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::requests::{PortSettings, StartedTurn, Turn};
 use crate::views::{HouseholdView, PortRequestView, TroubleView};
 
@@ -131,6 +131,12 @@ impl NodeHandle {
         &self.parts.tasks
     }
 
+    /// Whether the node takes no more requests, because it is leaving.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        self.parts.inbox.is_closed()
+    }
+
     /// The folder that only this user can enter, where this node's sockets lie.
     #[must_use]
     pub fn runtime_folder(&self) -> &Path {
@@ -152,6 +158,11 @@ impl NodeHandle {
     /// Starts a reply.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Reply, NodeError> {
         self.ask(|answer| Command::Generate { request: Box::new(request), answer }).await
+    }
+
+    /// Counts the tokens of a prompt, also of one that is too long. It waits for no place.
+    pub async fn count(&self, request: GenerateRequest) -> Result<Counted, NodeError> {
+        self.ask(|answer| Command::Count { request: Box::new(request), answer }).await
     }
 
     /// Works out vectors for texts, on this device alone.

@@ -30,7 +30,7 @@ pub use actions::{
 };
 pub use error::{NodeError, sentence};
 pub use generation::{
-    ChatMessage, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, LikelyToken,
+    ChatMessage, Counted, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, LikelyToken,
     PieceLogprobs, Prompt, Reply, ReplyPiece, Sampling, SamplingParameters,
 };
 pub use handle::{INBOX_COMMANDS_MAX, KeyLookup, NodeHandle, NodeParts, PortKeyHolder};

@@ -42,6 +42,8 @@ pub struct PortSettings {
     pub key: Sensitive<String>,
     /// Web origins that may use it.
     pub allowed_origins: Vec<String>,
+    /// Other names by which it may be called.
+    pub allowed_hosts: Vec<String>,
 }
 
 impl PortSettings {

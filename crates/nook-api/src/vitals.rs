@@ -24,6 +24,9 @@ pub struct Vitals {
 pub struct WorkerVitals {
     /// Its process.
     pub pid: u32,
+    /// Its model, by its name here.
+    #[serde(default)]
+    pub model: String,
     /// Conversations, those of other devices included.
     pub sessions: u16,
     /// Conversations of other devices.

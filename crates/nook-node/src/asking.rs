@@ -14,7 +14,8 @@ use crate::devices::DeviceEvent;
 use crate::state::State;
 use nook_api::views::TroubleView;
 use nook_api::{
-    Answer, DeviceCommand, EmbedRequest, Embedded, GenerateRequest, Reply, StartedTurn, Turn,
+    Answer, Counted, DeviceCommand, EmbedRequest, Embedded, GenerateRequest, Reply, StartedTurn,
+    Turn,
 };
 use nook_host::HostEvent;
 use nook_requester::Me;
@@ -147,6 +148,14 @@ impl State {
         }
         let temperature = self.settings.settings().chat.temperature;
         self.chats.say(turn, temperature, &self.tasks, answer);
+    }
+
+    /// A front end wants to know how long a prompt is.
+    pub(crate) fn count(&mut self, request: Box<GenerateRequest>, answer: Answer<Counted>) {
+        match self.model(&request.model).map(Entry::digest) {
+            Ok(model) => self.ask(Event::Count { model, request, answer }),
+            Err(error) => drop(answer.send(Err(error))),
+        }
     }
 
     /// A front end wants vectors for texts.

@@ -23,6 +23,7 @@ impl State {
             Command::Settings(command) => self.dispatch_settings(command),
             Command::Port(command) => self.dispatch_port(command),
             Command::Generate { request, answer } => self.generate(request, (None, None), answer),
+            Command::Count { request, answer } => self.count(request, answer),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),
             Command::NotePortRequest(request) => self.note_port_request(request),

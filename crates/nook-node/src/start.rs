@@ -494,6 +494,7 @@ impl State {
             host_names: host_names(),
             key: self.port_key(),
             allowed_origins: port.allowed_origins.clone(),
+            allowed_hosts: port.allowed_hosts.0.clone(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use nook_api::{Vitals, WorkerVitals};
 use nook_base::ModelDigest;
+use nook_resources::catalogue::Entry;
 
 use crate::state::State;
 use nook_api::Answer;
@@ -26,16 +27,17 @@ impl State {
             streams: self.host.streams(),
             workers: Vec::new(),
         };
-        let models: Vec<ModelDigest> =
-            self.library.entries().iter().map(|entry| entry.digest()).collect();
+        let named = |entry: &Entry| (entry.digest(), entry.listed.name.clone());
+        let models: Vec<(ModelDigest, String)> = self.library.entries().iter().map(named).collect();
         let workers = self.workers.clone();
         self.tasks.spawn_until_cancelled("vitals", async move {
-            for model in models {
-                let Some(worker) = workers.find(model).await else { continue };
+            for (digest, model) in models {
+                let Some(worker) = workers.find(digest).await else { continue };
                 let asked = tokio::time::timeout(WORKER_LIMIT, worker.status()).await;
                 let Ok(Ok(status)) = asked else { continue };
                 vitals.workers.push(WorkerVitals {
                     pid: worker.pid(),
+                    model,
                     sessions: status.sessions,
                     guest_sessions: status.guest_sessions,
                     parked: status.parked,

@@ -11,15 +11,14 @@
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use nook_api::views::{LegView, PortRequestKind, ReplyEvent, ReplySummary};
+use nook_api::views::{FinishReason, LegView, PortRequestKind, ReplyEvent, ReplySummary, Wording};
 use nook_api::{GenerateRequest, NodeError, NodeHandle, PieceLogprobs, Reply};
-use nook_base::ErrorCode;
+use nook_base::{ErrorCode, Sensitive};
 use nook_text::{Said, SaidParser};
 
 use crate::caller::Caller;
-use crate::error::{ApiError, from_code};
+use crate::error::{ApiError, from_words};
 use crate::happened::Happened;
-use crate::models;
 use crate::port::Port;
 use crate::report::Report;
 
@@ -64,6 +63,8 @@ pub(crate) struct Asked {
     again: Option<(NodeHandle, GenerateRequest)>,
     stage: Stage,
     model: String,
+    /// The stop string that ended it.
+    stopped: Option<Sensitive<String>>,
     /// Names the answer in the log.
     id: String,
     /// What the owner will see of it; absent where no request is behind it.
@@ -76,8 +77,8 @@ pub(crate) enum Heard {
     Said { pieces: Vec<Said>, logprobs: Option<PieceLogprobs> },
     /// Something happened between devices.
     Happened(Happened),
-    /// The reply is complete, with what was held back.
-    End { pieces: Vec<Said>, summary: ReplySummary },
+    /// The reply is complete, with what was held back, and the stop string that ended it.
+    End { pieces: Vec<Said>, summary: ReplySummary, stopped: Option<Sensitive<String>> },
     /// It ended early.
     Broken(ApiError),
 }
@@ -110,7 +111,7 @@ impl Asked {
                 Stage::come(reply)
             }
             Some(Err(error)) => {
-                let error = named(port, error);
+                let error = refused(port, error);
                 report.refused(error.listed());
                 return Err(error);
             }
@@ -121,6 +122,7 @@ impl Asked {
             again: Some((port.house.clone(), request)),
             stage,
             model,
+            stopped: None,
             id: id.to_owned(),
             report: Some(report),
         })
@@ -131,13 +133,34 @@ impl Asked {
     pub(crate) fn told(reply: Reply, id: &str) -> Self {
         let model = reply.model.clone();
         let stage = Stage::come(reply);
-        Self { port: None, again: None, stage, model, id: id.to_owned(), report: None }
+        let (stopped, id) = (None, id.to_owned());
+        Self { port: None, again: None, stage, model, stopped, id, report: None }
     }
 
     /// The model that answers; as it was asked for where the stream had to begin before the reply
     /// came.
     pub(crate) fn model(&self) -> &str {
         &self.model
+    }
+
+    /// Waits until the reply has come; tells the tokens of its prompt.
+    pub(crate) async fn come(&mut self) -> Result<u32, ApiError> {
+        if let Stage::Coming(coming) = &mut self.stage {
+            match coming.as_mut().await {
+                Ok(reply) => {
+                    self.report.iter_mut().for_each(|report| report.by(&reply.model));
+                    self.model.clone_from(&reply.model);
+                    self.stage = Stage::come(reply);
+                }
+                Err(error) => return Err(self.never_came(error)),
+            }
+        }
+        match &self.stage {
+            Stage::Come { reply, .. } => {
+                Ok(u32::try_from(reply.prompt_ids.len()).unwrap_or(u32::MAX))
+            }
+            _ => Err(self.no_end()),
+        }
     }
 
     /// Whether the reply has called a tool.
@@ -148,21 +171,16 @@ impl Asked {
     /// Waits for what comes next. Exactly one end comes; nothing is to be asked after it.
     pub(crate) async fn next(&mut self) -> Heard {
         loop {
-            if let Stage::Coming(coming) = &mut self.stage {
-                match coming.as_mut().await {
-                    Ok(reply) => {
-                        self.report.iter_mut().for_each(|report| report.by(&reply.model));
-                        self.stage = Stage::come(reply);
-                    }
-                    Err(error) => return self.never_came(error),
-                }
+            if let Err(error) = self.come().await {
+                return Heard::Broken(error);
             }
             let Stage::Come { reply, parser } = &mut self.stage else {
-                return self.broken(ErrorCode::ShardUnavailable, NO_END.to_owned());
+                return Heard::Broken(self.no_end());
             };
             let Some(piece) = reply.events.recv().await else {
-                return self.broken(ErrorCode::ShardUnavailable, NO_END.to_owned());
+                return Heard::Broken(self.no_end());
             };
+            self.stopped = piece.stopped.or(self.stopped.take());
             self.report.iter_mut().for_each(|report| report.follow(&piece.event));
             match piece.event {
                 ReplyEvent::TokenDelta { text, .. } => {
@@ -180,11 +198,17 @@ impl Asked {
                 ReplyEvent::Done { summary } => {
                     log_end(&self.id, &summary);
                     self.report.iter_mut().for_each(|report| report.answered(&summary));
-                    return Heard::End { pieces: parser.finish(), summary };
+                    self.port.iter().for_each(|port| port.pace.note(summary.total_ms));
+                    let pieces = match summary.finish_reason {
+                        FinishReason::Stop => parser.finish(),
+                        FinishReason::Length => parser.cut(),
+                    };
+                    return Heard::End { pieces, summary, stopped: self.stopped.take() };
                 }
-                ReplyEvent::PipelineAborted { code, sentence, .. } => {
+                ReplyEvent::PipelineAborted { code, sentence, wording } => {
                     if !self.asked_again(&code).await {
-                        return self.broken(known(&code), sentence);
+                        let error = self.broken(known(&code), sentence, wording.as_ref());
+                        return Heard::Broken(error);
                     }
                 }
                 ReplyEvent::ShardStatus { device, status } => {
@@ -218,20 +242,31 @@ impl Asked {
     }
 
     /// The reply was refused after its stream had begun.
-    fn never_came(&mut self, error: NodeError) -> Heard {
+    fn never_came(&mut self, error: NodeError) -> ApiError {
         tracing::info!(request = self.id, code = %error.code, "a program's request was refused late");
         self.stage = Stage::Gone;
         self.report.iter_mut().for_each(|report| report.broke(error.code));
-        Heard::Broken(match &self.port {
-            Some(port) => named(port, error),
+        match &self.port {
+            Some(port) => refused(port, error),
             None => error.into(),
-        })
+        }
     }
 
-    fn broken(&mut self, code: ErrorCode, sentence: String) -> Heard {
+    fn broken(&mut self, code: ErrorCode, sentence: String, words: Option<&Wording>) -> ApiError {
+        if self.port.as_ref().is_some_and(|port| port.house.is_leaving()) {
+            // Whatever went wrong then went wrong because of that.
+            let NodeError { code, sentence, .. } = NodeError::gone();
+            self.report.iter_mut().for_each(|report| report.broke(code));
+            return from_words(code, sentence, None);
+        }
         tracing::info!(request = self.id, %code, "a program's request ended early");
         self.report.iter_mut().for_each(|report| report.broke(code));
-        Heard::Broken(from_code(code, sentence))
+        from_words(code, sentence, words)
+    }
+
+    /// It stopped without saying why.
+    fn no_end(&mut self) -> ApiError {
+        self.broken(ErrorCode::ShardUnavailable, NO_END.to_owned(), None)
     }
 }
 
@@ -242,10 +277,12 @@ impl Stage {
     }
 }
 
-/// Adds the names that exist to a complaint about one that does not.
-pub(crate) fn named(port: &Port, error: NodeError) -> ApiError {
-    match error.code {
-        ErrorCode::NotFound => models::not_found(&port.house.now(), &error.sentence),
+/// What the house refused, with when to try again where it was too busy.
+pub(crate) fn refused(port: &Port, error: NodeError) -> ApiError {
+    match error.wording {
+        Some(Wording::AllBusy { running, .. }) => {
+            ApiError::from(error).after(port.pace.seconds(running))
+        }
         _ => error.into(),
     }
 }
@@ -301,7 +338,8 @@ mod tests {
         let (model, prompt_ids) = ("ember".to_owned(), Sensitive(Vec::new()));
         let reply = Reply { model, prompt_ids, form: ReplyForm::plain(), events: receiver };
         for event in told {
-            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None };
+            let ids = Sensitive(Vec::new());
+            let piece = ReplyPiece { event, ids, logprobs: None, stopped: None };
             events.send(piece).await.unwrap();
         }
         let request = GenerateRequest {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::dialect::Dialect;
+
 /// Who sent a request that was let through; handlers find it in the request's extensions.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
@@ -10,6 +12,10 @@ pub(crate) struct Caller {
     pub(crate) key: Option<String>,
     /// What it calls itself, cleaned; absent where it does not say.
     pub(crate) app: Option<String>,
+    /// In whose form it speaks.
+    pub(crate) dialect: Dialect,
+    /// What its answer is known by in the log, and at the client.
+    pub(crate) request_id: String,
     /// Whether the owner is told of this request by whoever answers it.
     pub(crate) reported: Reported,
 }

@@ -1,8 +1,12 @@
 //! `POST /v1/chat/completions`, whole or streamed.
 
+use std::collections::VecDeque;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use nook_api::GenerateRequest;
+use nook_api::views::ReplySummary;
 use nook_base::clock;
 use nook_text::Said;
 
@@ -31,24 +35,68 @@ pub(crate) async fn complete(
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
     let understood = sent.understand(&port.house.now())?;
-    let id = new_id("chatcmpl-");
-    let asked =
-        Asked::begin(&port, caller, understood.request, &id, Leaves::of(understood.stream)).await?;
+    let (id, leaves) = (new_id("chatcmpl-"), Leaves::of(understood.stream));
+    let asked = Asked::begin(&port, caller.clone(), understood.request, &id, leaves).await?;
     let model = asked.model().to_owned();
+    let more = Others { port, caller, id: id.clone(), leaves, waiting: understood.more };
     let head = AnswerHead { id, created: clock::unix_seconds(), model };
     if understood.stream {
-        Ok(chunks::respond(head, asked, understood.extras))
+        Ok(chunks::respond(head, asked, Some(more), understood.extras))
     } else {
-        whole(head, asked, understood.extras.inglenook).await
+        whole(head, asked, more, understood.extras.inglenook).await
     }
 }
 
-/// Collects a reply. The client's leaving drops this future, and with it the reply.
+/// Replies to the same request that wait for the one before them.
+pub(crate) struct Others {
+    port: Port,
+    caller: Caller,
+    id: String,
+    leaves: Leaves,
+    waiting: VecDeque<GenerateRequest>,
+}
+
+impl Others {
+    /// Asks for the next one, if there is one.
+    pub(crate) async fn next(&mut self) -> Option<Result<Asked, ApiError>> {
+        let request = self.waiting.pop_front()?;
+        let caller = self.caller.clone();
+        Some(Asked::begin(&self.port, caller, request, &self.id, self.leaves).await)
+    }
+}
+
+/// Collects all replies. The client's leaving drops this future, and with it the reply.
 async fn whole(
     head: AnswerHead,
     mut asked: Asked,
+    mut more: Others,
     tells_devices: bool,
 ) -> Result<Response, ApiError> {
+    let (mut choices, mut completion_tokens) = (Vec::new(), 0_u32);
+    loop {
+        let (choice, summary) = one(asked, choices.len()).await?;
+        choices.push(choice);
+        completion_tokens = completion_tokens.saturating_add(summary.completion_tokens);
+        match more.next().await {
+            Some(next) => asked = next?,
+            None => {
+                let answer = ChatCompletion {
+                    id: head.id,
+                    object: "chat.completion",
+                    created: head.created,
+                    model: head.model,
+                    choices,
+                    usage: Usage::of(summary.prompt_tokens, completion_tokens),
+                    inglenook: tells_devices.then(|| Computed::from(&summary)),
+                };
+                return Ok(Json(answer).into_response());
+            }
+        }
+    }
+}
+
+/// One reply to its end.
+async fn one(mut asked: Asked, index: usize) -> Result<(ChatChoice, ReplySummary), ApiError> {
     let mut collected = Collected::default();
     let mut told = Vec::new();
     loop {
@@ -59,25 +107,16 @@ async fn whole(
             }
             Heard::Happened(_) => {}
             Heard::Broken(error) => return Err(error),
-            Heard::End { pieces, summary } => {
+            Heard::End { pieces, summary, .. } => {
                 collected.take(pieces);
                 let reason = collected.reason(finish_reason(&summary));
                 let choice = ChatChoice {
-                    index: 0,
+                    index,
                     message: collected.message(),
                     logprobs: ChatLogprobs::of(&told),
                     finish_reason: reason,
                 };
-                let answer = ChatCompletion {
-                    id: head.id,
-                    object: "chat.completion",
-                    created: head.created,
-                    model: head.model,
-                    choices: vec![choice],
-                    usage: Usage::from(&summary),
-                    inglenook: tells_devices.then(|| Computed::from(&summary)),
-                };
-                return Ok(Json(answer).into_response());
+                return Ok((choice, summary));
             }
         }
     }

@@ -43,11 +43,11 @@ pub(crate) struct Body {
     /// Send the replies while they are made.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
-    /// Most tokens of each reply; absent: as many as fit.
-    max_tokens: Option<u64>,
+    /// Most tokens of each reply; absent or -1: as many as fit.
+    max_tokens: Option<i64>,
     temperature: Option<f64>,
     top_p: Option<f64>,
-    top_k: Option<u32>,
+    top_k: Option<i64>,
     min_p: Option<f64>,
     repetition_penalty: Option<f64>,
     seed: Option<i64>,
@@ -154,7 +154,7 @@ impl Body {
             prompt: Prompt::Text(Sensitive(String::new())),
             tokens_max: tokens_max("max_tokens", self.max_tokens)?,
             sampling: sampling.sampling()?,
-            stop: stops(self.stop)?,
+            stop: stops("stop", self.stop)?,
             activation_dtype: None,
             reach: Reach::House,
         };
@@ -233,7 +233,7 @@ impl Choices {
             }
             Heard::Happened(what) => Told::Happened(what),
             Heard::Broken(error) => Told::Broken(error),
-            Heard::End { pieces, summary } => {
+            Heard::End { pieces, summary, .. } => {
                 let more = Usage::from(&summary);
                 self.usage = Usage::of(
                     self.usage.prompt_tokens.saturating_add(more.prompt_tokens),
@@ -285,6 +285,8 @@ impl Choices {
 }
 
 impl Outgoing for Choices {
+    type Piece = Event;
+
     async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
         match self.told().await {
             Told::Choice(choice) => {

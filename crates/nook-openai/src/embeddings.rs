@@ -13,7 +13,7 @@ use nook_base::Sensitive;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::asking::named;
+use crate::asking::refused;
 use crate::body;
 use crate::caller::Caller;
 use crate::error::ApiError;
@@ -60,25 +60,33 @@ pub(crate) async fn embed(
     body: axum::body::Body,
 ) -> Result<Json<Embeddings>, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
-    if sent.dimensions == Some(0) {
-        return Err(ApiError::bad("dimensions", "dimensions must be at least 1."));
-    }
-    let house = port.house.now();
-    let model = model_name(sent.model, &house)?;
+    let embedded = work_out(&port, caller, sent.model, sent.input.inputs()).await?;
+    let encoding = sent.encoding_format.unwrap_or(Encoding::Float);
+    answer(embedded, sent.dimensions, encoding).map(Json)
+}
+
+/// Waits for its turn and works vectors out, whatever form they leave in.
+pub(crate) async fn work_out(
+    port: &Port,
+    caller: Caller,
+    model: Option<String>,
+    inputs: Vec<EmbedInput>,
+) -> Result<Embedded, ApiError> {
+    let model = model_name(model, &port.house.now())?;
     let busy = || ApiError::too_many("Too many requests for embeddings wait. Try again shortly.");
     let _place = port.embeddings.places.try_acquire().map_err(|_| busy())?;
     // Filed when it is dropped, too: the client may leave while this waits.
     let (kind, asked) = (PortRequestKind::Embeddings, model.clone());
     let mut report = Report::new(kind, port.house.clone(), caller, asked);
     let _turn = port.embeddings.turn.acquire().await.map_err(|_| busy())?;
-    let request = EmbedRequest { model, inputs: sent.input.inputs() };
+    let request = EmbedRequest { model, inputs };
     let embedded = port.house.embed(request).await.map_err(|error| {
-        let error = named(&port, error);
+        let error = refused(port, error);
         report.refused(error.listed());
         error
     })?;
     report.embedded(&embedded);
-    answer(embedded, sent.dimensions, sent.encoding_format.unwrap_or(Encoding::Float)).map(Json)
+    Ok(embedded)
 }
 
 impl SentInput {
@@ -99,13 +107,9 @@ fn answer(
     dimensions: Option<usize>,
     encoding: Encoding,
 ) -> Result<Embeddings, ApiError> {
-    let width = embedded.vectors.first().map_or(0, Vec::len);
-    if dimensions.is_some_and(|wanted| wanted > width) {
-        let message = format!("{} has {width} dimensions, not more.", embedded.model);
-        return Err(ApiError::bad("dimensions", message));
-    }
+    let width = check_dimensions(&embedded, dimensions)?;
     let one = |(index, vector): (usize, Vec<f32>)| {
-        let vector = shortened(vector, dimensions.unwrap_or(width));
+        let vector = shortened(vector, width);
         let embedding = match encoding {
             Encoding::Float => Vector::Numbers(vector),
             Encoding::Base64 => {
@@ -125,8 +129,24 @@ fn answer(
     })
 }
 
+/// How many numbers of each vector are wanted.
+pub(crate) fn check_dimensions(
+    embedded: &Embedded,
+    wanted: Option<usize>,
+) -> Result<usize, ApiError> {
+    let width = embedded.vectors.first().map_or(0, Vec::len);
+    match wanted {
+        Some(0) => Err(ApiError::bad("dimensions", "dimensions must be at least 1.")),
+        Some(wanted) if wanted > width => {
+            let message = format!("{} has {width} dimensions, not more.", embedded.model);
+            Err(ApiError::bad("dimensions", message))
+        }
+        wanted => Ok(wanted.unwrap_or(width)),
+    }
+}
+
 /// The first `width` numbers, at length 1.
-fn shortened(mut vector: Vec<f32>, width: usize) -> Vec<f32> {
+pub(crate) fn shortened(mut vector: Vec<f32>, width: usize) -> Vec<f32> {
     if width >= vector.len() {
         return vector;
     }

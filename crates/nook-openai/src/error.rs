@@ -1,12 +1,16 @@
 //! Errors as OpenAI's clients know them: `{"error":{"message","type","param","code"}}`.
+//! `dialect` writes the same ones for other clients.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nook_api::NodeError;
+use nook_api::views::Wording;
 use nook_base::ErrorCode;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::pace::retry_after;
 
 /// An answer that says what went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,11 +19,15 @@ pub(crate) struct ApiError {
     message: String,
     param: Option<String>,
     code: Option<&'static str>,
+    /// Of a prompt that is too long: its tokens, and how many fit.
+    overflow: Option<(u64, u32)>,
+    /// When to try again, in seconds.
+    retry_after: Option<u64>,
 }
 
-/// What the owner is shown of a refused request; goes with its response as far as the guard.
+/// The error that an answer is; goes with its response as far as the guard.
 #[derive(Debug, Clone)]
-pub(crate) struct Listed(pub(crate) String);
+pub(crate) struct Listed(pub(crate) ApiError);
 
 /// An error as it leaves.
 #[derive(Serialize, JsonSchema)]
@@ -43,7 +51,14 @@ struct ErrorDetail {
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), param: None, code: None }
+        Self {
+            status,
+            message: message.into(),
+            param: None,
+            code: None,
+            overflow: None,
+            retry_after: None,
+        }
     }
 
     pub(crate) fn bad(param: impl Into<String>, message: impl Into<String>) -> Self {
@@ -87,6 +102,25 @@ impl ApiError {
         &self.message
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Tokens of a prompt that is too long, and how many fit.
+    pub(crate) fn overflow(&self) -> Option<(u64, u32)> {
+        self.overflow
+    }
+
+    /// The same error, with what a program branches on.
+    pub(crate) fn coded(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// The same error, with when to try again.
+    pub(crate) fn after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
+    }
+
     fn kind(&self) -> &'static str {
         match self.status {
             StatusCode::UNAUTHORIZED => "authentication_error",
@@ -119,21 +153,34 @@ pub(crate) fn from_code(code: ErrorCode, sentence: String) -> ApiError {
         | ErrorCode::SwitchedOff => (StatusCode::SERVICE_UNAVAILABLE, Some(code.name())),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, Some(code.name())),
     };
-    ApiError { status, message: sentence, param: None, code: name }
+    ApiError { code: name, ..ApiError::new(status, sentence) }
+}
+
+/// The same where the house has said it in words with numbers: clients that must shorten their
+/// conversation know it by OpenAI's sentence.
+pub(crate) fn from_words(code: ErrorCode, sentence: String, words: Option<&Wording>) -> ApiError {
+    let Some(Wording::PromptTooLong { tokens, window, .. }) = words else {
+        return from_code(code, sentence);
+    };
+    let message = format!(
+        "This model's maximum context length is {window} tokens. However, your messages resulted \
+         in {tokens} tokens. {sentence}"
+    );
+    ApiError { overflow: Some((*tokens, *window)), ..from_code(code, message) }
 }
 
 impl From<NodeError> for ApiError {
     fn from(error: NodeError) -> Self {
-        from_code(error.code, error.sentence)
+        from_words(error.code, error.sentence, error.wording.as_ref())
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
-        response.extensions_mut().insert(Listed(self.listed()));
+        response.extensions_mut().insert(Listed(self.clone()));
         if self.status == StatusCode::TOO_MANY_REQUESTS {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+            response.headers_mut().insert(header::RETRY_AFTER, retry_after(self.retry_after));
         }
         response
     }

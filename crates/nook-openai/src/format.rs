@@ -40,13 +40,16 @@ pub(crate) fn shape(param: &str, sent: Option<SentFormat>) -> Result<Option<Repl
     let Some(SentFormat { kind, json_schema, schema, .. }) = sent else { return Ok(None) };
     match kind.as_str() {
         "text" => Ok(None),
-        "json_object" => Ok(Some(ReplyShape::JsonObject)),
-        "json_schema" => {
+        // Some clients know no other word for a schema.
+        "json_object" if json_schema.is_none() && schema.is_none() => {
+            Ok(Some(ReplyShape::JsonObject))
+        }
+        "json_schema" | "json_object" => {
             let schema = json_schema.and_then(|named| named.schema).or(schema);
             match schema.filter(Value::is_object) {
                 Some(schema) => Ok(Some(ReplyShape::JsonSchema(Sensitive(schema)))),
                 None => {
-                    let message = format!("{param} of type json_schema needs a schema, an object.");
+                    let message = format!("{param} of type {kind} needs a schema, an object.");
                     Err(ApiError::bad(param, message))
                 }
             }
@@ -55,6 +58,21 @@ pub(crate) fn shape(param: &str, sent: Option<SentFormat>) -> Result<Option<Repl
             let message =
                 format!("{param} is of type text, json_object or json_schema, not {other:?}.");
             Err(ApiError::bad(param, message))
+        }
+    }
+}
+
+/// The schema of vLLM's clients: a JSON schema, or the text of one.
+pub(crate) fn guided(sent: Option<Value>) -> Result<Option<ReplyShape>, ApiError> {
+    let schema = match sent {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(text)) => serde_json::from_str(&text).unwrap_or_default(),
+        Some(schema) => schema,
+    };
+    match schema.is_object() {
+        true => Ok(Some(ReplyShape::JsonSchema(Sensitive(schema)))),
+        false => {
+            Err(ApiError::bad("guided_json", "guided_json is a JSON schema, or the text of one."))
         }
     }
 }

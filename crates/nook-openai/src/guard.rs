@@ -1,11 +1,11 @@
 //! What every request must show before anything is done for it.
 //!
-//! Host must name this machine (DNS rebinding): loopback, and where the owner lets the network in,
-//! the address that the connection came to or this machine's name, never just any; Origin must be
-//! listed (web pages), the key must fit, a body must be JSON (so that no page can send it without
-//! asking first). Only `/healthz` needs no key. The order matters: a page learns nothing from the
-//! difference between a wrong key and none. Wrong keys are answered slowly, and only a few at once:
-//! guessing is slow while the good key is not.
+//! Host must name this machine (DNS rebinding): loopback, a name that the owner allows, and where
+//! the owner lets the network in, the address that the connection came to or this machine's name,
+//! never just any; Origin must be listed (web pages), the key must fit, a body must be JSON (so that
+//! no page can send it without asking first). Only `/healthz` needs no key. The order matters: a
+//! page learns nothing from the difference between a wrong key and none. Wrong keys are answered
+//! slowly, and only a few at once: guessing is slow while the good key is not.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -19,7 +19,9 @@ use futures_util::FutureExt;
 use nook_api::PortKeyHolder;
 use nook_api::views::PortRequestKind;
 
+use crate::answer::new_id;
 use crate::caller::{Caller, Reported};
+use crate::dialect::Dialect;
 use crate::error::{ApiError, Listed};
 use crate::port::{CameInAt, Port};
 use crate::report;
@@ -27,23 +29,38 @@ use crate::report;
 /// How long a browser may remember the answer to its preflight.
 const PREFLIGHT_SECONDS: &str = "600";
 
+/// What containers call the computer that they run on. Nobody else can have these names:
+/// `.internal` is kept out of DNS.
+const CONTAINERS_HOSTS: [&str; 2] = ["host.docker.internal", "host.containers.internal"];
+
 /// How long the answer to a wrong key takes.
 const WRONG_KEY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Lets a request through, or answers it.
-pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: Next) -> Response {
-    let origin = match inspect(&port, &request) {
-        Ok(origin) => origin,
-        Err(error) => return harden(error.into_response(), None),
+pub(crate) async fn check(State(port): State<Port>, request: Request, next: Next) -> Response {
+    let caller = Caller {
+        key: None,
+        app: app(request.headers()),
+        dialect: Dialect::of(&request),
+        request_id: new_id("req_"),
+        reported: Reported::default(),
     };
-    if request.method() == Method::OPTIONS && origin.is_some() {
-        return harden(preflight(&request), origin.as_ref());
-    }
+    let (dialect, id) = (caller.dialect, caller.request_id.clone());
+    let (response, origin) = match inspect(&port, &request) {
+        Ok(origin) if request.method() == Method::OPTIONS && origin.is_some() => {
+            (preflight(&request), origin)
+        }
+        Ok(origin) => (let_in(&port, caller, request, next).await, origin),
+        Err(error) => (error.into_response(), None),
+    };
+    harden(dialect.told(response, &id), origin.as_ref(), &id)
+}
+
+/// Answers a request that comes from where one may.
+async fn let_in(port: &Port, mut caller: Caller, mut request: Request, next: Next) -> Response {
     let open = matches!(request.uri().path(), "/healthz" | "/health");
     let kind = kind_of(request.uri().path());
-    let checked = if open { Ok(None) } else { check_key(&port, request.headers()).await };
-    let mut caller =
-        Caller { key: None, app: app(request.headers()), reported: Reported::default() };
+    let checked = if open { Ok(None) } else { check_key(port, request.headers()).await };
     let response = match checked {
         Ok(key) => {
             caller.key = key;
@@ -57,7 +74,7 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
         }
         Err(error) => {
             port.strangers.note(kind, &error);
-            return harden(error.into_response(), origin.as_ref());
+            return error.into_response();
         }
     };
     // Only a refusal that got so far: what no browser page or foreign host may ask is none of a
@@ -65,16 +82,16 @@ pub(crate) async fn check(State(port): State<Port>, mut request: Request, next: 
     if let Some(Listed(error)) = response.extensions().get()
         && !caller.reported.is_set()
     {
-        report::refused(&port.house, kind, &caller, error.clone());
+        report::refused(&port.house, kind, &caller, error.listed());
     }
-    harden(response, origin.as_ref())
+    response
 }
 
 /// What a request to this path is listed as, in each form of the path that the router takes.
 fn kind_of(path: &str) -> PortRequestKind {
     let path = path.strip_suffix('/').unwrap_or(path);
     match path.strip_prefix("/v1").unwrap_or(path) {
-        "/embeddings" => PortRequestKind::Embeddings,
+        "/embeddings" | "/api/embed" | "/api/embeddings" => PortRequestKind::Embeddings,
         _ => PortRequestKind::Reply,
     }
 }
@@ -114,9 +131,11 @@ fn inspect(port: &Port, request: &Request) -> Result<Option<HeaderValue>, ApiErr
     if !(is_here(host) && is_here(target)) {
         return Err(ApiError::forbidden(match port.exposed_as {
             Some(_) => {
-                "This port answers only to an address or the name of this computer with its port number."
+                "This port answers only to an address or the name of this computer with its port number; list another name under [port] allowed_hosts."
             }
-            None => "This port answers only to 127.0.0.1 or localhost with its port number.",
+            None => {
+                "This port answers only to 127.0.0.1 or localhost with its port number; list another name under [port] allowed_hosts."
+            }
         }));
     }
     let origins: Vec<_> = headers.get_all(header::ORIGIN).iter().collect();
@@ -142,11 +161,15 @@ fn is_here(port: &Port, came_in_at: Option<SocketAddr>, host: &str) -> bool {
     let number = port.address.port();
     let known = ["127.0.0.1", "localhost", "[::1]"];
     let names = |name: &str| host.eq_ignore_ascii_case(&format!("{name}:{number}"));
-    if known.into_iter().any(names) {
+    // Whoever stands before the port and has such a name may have another number.
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let is_allowed = port.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(name));
+    if is_allowed || known.into_iter().any(names) {
         return true;
     }
     let Some(own_names) = &port.exposed_as else { return false };
     own_names.iter().any(|name| names(name))
+        || CONTAINERS_HOSTS.into_iter().any(names)
         || came_in_at.zip(host.parse().ok()).is_some_and(|(at, named)| is_same(at, named))
 }
 
@@ -159,13 +182,7 @@ fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// The name of the key that fits; none for the main one.
 async fn check_key(port: &Port, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
-    let sent = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, key)| key.trim());
-    let Some(sent) = sent else {
+    let Some(sent) = sent_key(headers) else {
         return Err(ApiError::unauthorized(
             "An API key is needed: `nook key` prints it, the page Port of the window shows it.",
         ));
@@ -181,6 +198,17 @@ async fn check_key(port: &Port, headers: &HeaderMap) -> Result<Option<String>, A
             Err(ApiError::unauthorized("The API key is not the one of this house."))
         }
     }
+}
+
+/// The key as OpenAI's and Ollama's clients send it, or as Anthropic's do.
+fn sent_key(headers: &HeaderMap) -> Option<&str> {
+    let bearer = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, key)| key.trim());
+    bearer.or_else(|| Some(headers.get("x-api-key")?.to_str().ok()?.trim()))
 }
 
 fn check_content_type(request: &Request) -> Result<(), ApiError> {
@@ -212,8 +240,12 @@ fn preflight(request: &Request) -> Response {
 }
 
 /// Headers of every answer.
-fn harden(mut response: Response, origin: Option<&HeaderValue>) -> Response {
+fn harden(mut response: Response, origin: Option<&HeaderValue>, id: &str) -> Response {
     let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(id) {
+        headers.insert("request-id", id.clone());
+        headers.insert("x-request-id", id);
+    }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert_with(|| HeaderValue::from_static("no-store"));
     if let Some(origin) = origin {

@@ -3,22 +3,24 @@
 //! ```text
 //! TCP (server: limits, timers) → router → guard (Host, Origin, key, content type) → route
 //!
-//! route: models, embeddings, openapi, and through asking chat, completions, responses;
-//!        each reaches the NodeHandle through port, the state that all of them share
+//! route: models, embeddings, openapi, and through asking chat, completions, responses, anthropic
+//!        and ollama; each reaches the NodeHandle through port, the state that all of them share
 //! ```
 //!
 //! It is a front end: requests become [`nook_api::GenerateRequest`]s, reply events become JSON or
 //! server-sent events. It listens on loopback, unless the owner has opened it to the network; it
-//! always asks for the key, and refuses what a web page could send. Errors leave in OpenAI's shape,
-//! with the status that its clients act on.
+//! always asks for the key, and refuses what a web page could send. Errors leave in the shape of
+//! whoever's client asks (`dialect`), with the status that clients act on.
 
 mod answer;
+mod anthropic;
 mod asking;
 mod body;
 mod caller;
 mod chat;
 mod completions;
 mod content;
+mod dialect;
 mod embedding_queue;
 mod embeddings;
 mod error;
@@ -27,7 +29,9 @@ mod guard;
 mod happened;
 mod messages;
 mod models;
+mod ollama;
 mod openapi;
+mod pace;
 mod port;
 mod recorder;
 mod report;

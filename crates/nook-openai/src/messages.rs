@@ -4,6 +4,7 @@ use nook_base::Sensitive;
 use nook_text::{PastCall, Role, Turn};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::content::Content;
 use crate::error::ApiError;
@@ -34,8 +35,24 @@ struct SentCall {
 #[derive(Clone, Deserialize, JsonSchema)]
 struct SentCalled {
     name: String,
-    /// JSON as the model wrote it.
-    arguments: String,
+    arguments: SentArguments,
+}
+
+/// JSON as the model wrote it, or what it says.
+#[derive(Clone, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected a string of JSON, or an object")]
+pub(crate) enum SentArguments {
+    Text(String),
+    Object(Map<String, Value>),
+}
+
+impl SentArguments {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::Object(object) => Value::Object(object).to_string(),
+        }
+    }
 }
 
 /// The conversation that the messages are.
@@ -62,7 +79,7 @@ fn turn(message: SentMessage) -> Result<Turn, ApiError> {
     let calls = message.tool_calls.unwrap_or_default().into_iter().map(|call| PastCall {
         id: call.id,
         name: call.function.name,
-        arguments: Sensitive(call.function.arguments),
+        arguments: Sensitive(call.function.arguments.text()),
     });
     Ok(Turn {
         calls: if role.as_str() == "assistant" { calls.collect() } else { Vec::new() },

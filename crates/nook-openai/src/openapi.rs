@@ -7,16 +7,28 @@ use serde_json::{Map, Value, json};
 
 use crate::error::ErrorBody;
 use crate::shapes::{ChatChunk, ChatCompletion, Embeddings, Model, Models, TextCompletion};
-use crate::{chat, completions, embeddings, responses};
+use crate::{anthropic, chat, completions, embeddings, ollama, responses};
 
-/// Every path that is described; each is also served without `/v1`, and with a slash at its end.
-pub(crate) const PATHS: [&str; 8] = [
+/// Every path that is described; each is also served with a slash at its end, and those of `/v1`
+/// without that.
+pub(crate) const PATHS: [&str; 19] = [
     "/v1/models",
     "/v1/models/{id}",
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
     "/v1/responses",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/api/version",
+    "/api/tags",
+    "/api/ps",
+    "/api/show",
+    "/api/chat",
+    "/api/generate",
+    "/api/embed",
+    "/api/embeddings",
+    "/api/pull",
     "/healthz",
     "/metrics",
 ];
@@ -46,10 +58,13 @@ fn document() -> Value {
             "version": "1",
         },
         "servers": [{"url": "http://127.0.0.1:4587"}],
-        "security": [{"key": []}],
+        "security": [{"key": []}, {"header": []}],
         "paths": paths,
         "components": {
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer"},
+                "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+            },
             "schemas": schemas.take_definitions(true),
         },
     })
@@ -87,9 +102,21 @@ fn operation(path: &str, schemas: &mut SchemaGenerator) -> Value {
         "/v1/responses" => {
             let one = json_of::<responses::ResponseObject>(schemas);
             let event = json!({"schema": {"type": "object", "required": ["type"]}});
-            let about = "The next message of a conversation, as a response. Nothing is kept.";
+            let about = "The next message of a conversation, as a response.";
             post::<responses::Body>(about, streamed(one, event), schemas)
         }
+        "/v1/messages" => {
+            let one = json_of::<anthropic::MessageObject>(schemas);
+            let event = json!({"schema": {"type": "object", "required": ["type"]}});
+            let about = "The next message of a conversation, in Anthropic's form.";
+            post::<anthropic::Body>(about, streamed(one, event), schemas)
+        }
+        "/v1/messages/count_tokens" => {
+            let answer = json_of::<anthropic::Counted>(schemas);
+            let about = "How many tokens such a conversation has.";
+            post::<anthropic::Body>(about, json!({"application/json": answer}), schemas)
+        }
+        path if path.starts_with("/api/") => ollamas(path, schemas),
         "/metrics" => plain("Counters in Prometheus' text format."),
         _ => {
             let mut open = plain("Says `ok`. Needs no key.");
@@ -97,6 +124,66 @@ fn operation(path: &str, schemas: &mut SchemaGenerator) -> Value {
             open
         }
     }
+}
+
+/// The paths of Ollama's clients. Their errors are one string.
+fn ollamas(path: &str, schemas: &mut SchemaGenerator) -> Value {
+    let any = || json!({"application/json": {"schema": {"type": "object"}}});
+    let lines = || {
+        let line = json!({"schema": {"type": "object"}});
+        json!({"application/json": line, "application/x-ndjson": line})
+    };
+    let (method, about, answer, sent) = match path {
+        "/api/version" => ("get", "The version of Ollama whose form this is.", any(), None),
+        "/api/tags" => {
+            let tags = json!({"application/json": json_of::<ollama::Tags>(schemas)});
+            ("get", "The models of this device.", tags, None)
+        }
+        "/api/ps" => ("get", "The models that are open.", any(), None),
+        "/api/show" => {
+            let sent = json_of::<ollama::NamedBody>(schemas);
+            ("post", "What is known of a model.", any(), Some(sent))
+        }
+        "/api/chat" => {
+            let sent = json_of::<ollama::ChatBody>(schemas);
+            ("post", "The next message of a conversation, as Ollama has it.", lines(), Some(sent))
+        }
+        "/api/generate" => {
+            let sent = json_of::<ollama::GenerateBody>(schemas);
+            ("post", "An answer to a text, or what continues it.", lines(), Some(sent))
+        }
+        "/api/embed" => {
+            let sent = json_of::<ollama::EmbedBody>(schemas);
+            let vectors = json!({"application/json": json_of::<ollama::Vectors>(schemas)});
+            ("post", "Vectors, as Ollama has them.", vectors, Some(sent))
+        }
+        "/api/embeddings" => {
+            let sent = json_of::<ollama::EmbedOneBody>(schemas);
+            let one = json!({"application/json": json_of::<ollama::OneVector>(schemas)});
+            ("post", "One vector.", one, Some(sent))
+        }
+        _ => {
+            let sent = json_of::<ollama::PullBody>(schemas);
+            ("post", "Downloads a model, and tells how far it is.", lines(), Some(sent))
+        }
+    };
+    let error = json!({"schema": {
+        "type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"],
+    }});
+    let mut operation = json!({
+        "summary": about,
+        "responses": {
+            "200": {"description": "OK", "content": answer},
+            "default": {
+                "description": "What went wrong.",
+                "content": {"application/json": error},
+            },
+        },
+    });
+    if let Some(sent) = sent {
+        operation["requestBody"] = json!({"required": true, "content": {"application/json": sent}});
+    }
+    json!({method: operation})
 }
 
 /// What a body of type `T` looks like.

@@ -12,7 +12,9 @@ use nook_api::{NodeHandle, PortSettings};
 use tokio::sync::Semaphore;
 
 use crate::embedding_queue::EmbeddingQueue;
+use crate::pace::Pace;
 use crate::recorder;
+use crate::responses::KeptAnswers;
 use crate::strangers::Strangers;
 
 /// Wrong keys that are being answered at once; one more is told to try again later.
@@ -50,12 +52,16 @@ pub(crate) struct Port {
     pub(crate) house: NodeHandle,
     pub(crate) address: SocketAddr,
     pub(crate) origins: Arc<Vec<String>>,
+    /// Names that the owner allows besides.
+    pub(crate) hosts: Arc<Vec<String>>,
     /// What this machine is called by others that may reach the port; `None` where none may.
     pub(crate) exposed_as: Option<Arc<Vec<String>>>,
     pub(crate) limits: Limits,
     pub(crate) wrong_keys: Arc<Semaphore>,
     pub(crate) strangers: Arc<Strangers>,
     pub(crate) embeddings: EmbeddingQueue,
+    pub(crate) pace: Pace,
+    pub(crate) kept: KeptAnswers,
     pub(crate) metrics: PrometheusHandle,
 }
 
@@ -75,11 +81,14 @@ impl Port {
             house,
             address,
             origins: Arc::new(settings.allowed_origins.clone()),
+            hosts: Arc::new(settings.allowed_hosts.clone()),
             exposed_as: settings.exposed.then(|| Arc::new(settings.host_names.clone())),
             limits,
             wrong_keys: Arc::new(Semaphore::new(WRONG_KEYS_MAX)),
             strangers: Arc::default(),
             embeddings: EmbeddingQueue::new(),
+            pace: Pace::default(),
+            kept: KeptAnswers::default(),
             metrics: recorder::handle(),
         }
     }

@@ -1,10 +1,12 @@
-//! `POST /v1/responses`: the newer shape of OpenAI's answers, without a memory.
+//! `POST /v1/responses`: the newer shape of OpenAI's answers, with a short memory.
 //!
-//! Nothing is kept between requests, so whatever names an earlier answer is refused. The reply is
-//! the same as for chat completions; only its shape differs. Whole and streamed answers are put
-//! together by the same [`items::Items`].
+//! The last answers of each key are kept in memory ([`kept`]), so that a request may go on from
+//! one. The reply is the same as for chat completions; only its shape differs. Whole and streamed
+//! answers are put together by the same [`items::Items`].
 
 mod items;
+mod kept;
+mod offered;
 mod request;
 mod shape;
 
@@ -16,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use nook_api::views::ReplySummary;
 use nook_base::clock;
+use nook_text::Turn;
 use serde_json::{Value, json};
 
 use crate::answer::new_id;
@@ -27,7 +30,10 @@ use crate::port::Port;
 use crate::shapes::finish_reason;
 use crate::stream::{self, Outgoing, comment};
 use items::Items;
+use kept::KeptAnswer;
+pub(crate) use kept::KeptAnswers;
 pub(crate) use request::Body;
+use request::Earlier;
 pub(crate) use shape::ResponseObject;
 use shape::{Incomplete, ResponseError, ResponseUsage};
 
@@ -38,15 +44,23 @@ pub(crate) async fn respond(
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
     let sent: Body = body::read(body, port.limits.body).await?;
-    let understood = sent.understand(&port.house.now())?;
+    let earlier = Earlier { kept: &port.kept, key: caller.key.as_deref() };
+    let understood = sent.understand(&port.house.now(), &earlier)?;
     let id = new_id("resp_");
-    let asked =
-        Asked::begin(&port, caller, understood.request, &id, Leaves::of(understood.stream)).await?;
+    let (leaves, key) = (Leaves::of(understood.stream), caller.key.clone());
+    let asked = Asked::begin(&port, caller, understood.request, &id, leaves).await?;
     let mut object = understood.object;
     object.id = id;
     object.created_at = clock::unix_seconds();
     object.model = asked.model().to_owned();
-    let answering = Answering { object, asked, items: Items::default(), number: 0, begun: false };
+    let answering = Answering {
+        items: Items::new(understood.spaces),
+        keeping: object.store.then(|| Keeping { kept: port.kept, key, turns: understood.turns }),
+        object,
+        asked,
+        number: 0,
+        begun: false,
+    };
     if understood.stream { Ok(stream::send(answering)) } else { whole(answering).await }
 }
 
@@ -55,9 +69,18 @@ struct Answering {
     object: ResponseObject,
     asked: Asked,
     items: Items,
+    /// Absent where it is not to be kept.
+    keeping: Option<Keeping>,
     /// Of the next event.
     number: u64,
     begun: bool,
+}
+
+/// Where an answer is kept, and what belongs to it.
+struct Keeping {
+    kept: KeptAnswers,
+    key: Option<String>,
+    turns: Vec<Turn>,
 }
 
 /// Collects a response. The client's leaving drops this future, and with it the reply.
@@ -69,7 +92,7 @@ async fn whole(mut answering: Answering) -> Result<Response, ApiError> {
             Heard::Said { pieces, .. } => answering.items.take(pieces, &mut unread),
             Heard::Happened(_) => {}
             Heard::Broken(error) => return Err(error),
-            Heard::End { pieces, summary } => {
+            Heard::End { pieces, summary, .. } => {
                 answering.items.take(pieces, &mut unread);
                 answering.finish(&summary, &mut unread);
                 return Ok(Json(answering.object).into_response());
@@ -89,6 +112,10 @@ impl Answering {
             is_cut.then_some(Incomplete { reason: "max_output_tokens" });
         self.object.output = self.items.output();
         self.object.usage = Some(ResponseUsage::from(summary));
+        if let Some(Keeping { kept, key, turns }) = self.keeping.take() {
+            let (id, output) = (self.object.id.clone(), self.items.output());
+            kept.keep(key.as_deref(), KeptAnswer { id, turns, output });
+        }
     }
 
     /// An event about the whole response.
@@ -107,6 +134,8 @@ impl Answering {
 }
 
 impl Outgoing for Answering {
+    type Piece = Event;
+
     async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
         let mut events = Vec::new();
         let mut more = true;
@@ -131,7 +160,7 @@ impl Outgoing for Answering {
                 events.push(self.about("response.failed"));
                 more = false;
             }
-            Heard::End { pieces, summary } => {
+            Heard::End { pieces, summary, .. } => {
                 self.items.take(pieces, &mut events);
                 self.finish(&summary, &mut events);
                 events.push(self.about(&format!("response.{}", self.object.status)));

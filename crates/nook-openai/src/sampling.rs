@@ -14,8 +14,9 @@ use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
-/// Most stop strings, as everywhere.
-const STOPS_MAX: usize = 4;
+/// Most stop strings. OpenAI takes 4, others more; a reply looks for [`nook_text`]'s 16, of which a
+/// template needs a few.
+const STOPS_MAX: usize = 12;
 
 /// Name that stands for whatever model is here.
 const DEFAULT_MODEL: &str = "default";
@@ -41,7 +42,7 @@ pub(crate) struct StreamOptions {
 pub(crate) struct SentSampling {
     pub(crate) temperature: Option<f64>,
     pub(crate) top_p: Option<f64>,
-    pub(crate) top_k: Option<u32>,
+    pub(crate) top_k: Option<i64>,
     pub(crate) min_p: Option<f64>,
     pub(crate) repetition_penalty: Option<f64>,
     pub(crate) seed: Option<i64>,
@@ -57,7 +58,7 @@ impl SentSampling {
     pub(crate) fn sampling(self) -> Result<Sampling, ApiError> {
         let parameters = SamplingParameters {
             temperature: narrow("temperature", self.temperature)?,
-            top_k: self.top_k,
+            top_k: top_k(self.top_k)?,
             top_p: narrow("top_p", self.top_p)?,
             min_p: narrow("min_p", self.min_p)?,
             repetition_penalty: narrow("repetition_penalty", self.repetition_penalty)?,
@@ -73,6 +74,15 @@ impl SentSampling {
             alternatives: self.alternatives,
             shape: self.shape,
         })
+    }
+}
+
+/// 0 and -1 both stand for all of them.
+fn top_k(sent: Option<i64>) -> Result<Option<u32>, ApiError> {
+    match sent {
+        Some(-1) => Ok(Some(0)),
+        Some(..-1) => Err(ApiError::bad("top_k", "top_k is -1, 0 or a number of tokens.")),
+        sent => Ok(sent.map(|count| u32::try_from(count).unwrap_or(u32::MAX))),
     }
 }
 
@@ -112,25 +122,26 @@ fn biases(sent: Map<String, Value>) -> Result<Vec<(u32, f32)>, ApiError> {
 }
 
 /// The stop strings, checked.
-pub(crate) fn stops(sent: Option<Stop>) -> Result<Vec<String>, ApiError> {
+pub(crate) fn stops(param: &str, sent: Option<Stop>) -> Result<Vec<String>, ApiError> {
     let stops = match sent {
         None => Vec::new(),
         Some(Stop::One(text)) => vec![text],
         Some(Stop::Several(texts)) => texts,
     };
     if stops.len() > STOPS_MAX {
-        return Err(ApiError::bad("stop", format!("At most {STOPS_MAX} stop strings.")));
+        return Err(ApiError::bad(param, format!("At most {STOPS_MAX} stop strings.")));
     }
     if stops.iter().any(String::is_empty) {
-        return Err(ApiError::bad("stop", "A stop string may not be empty."));
+        return Err(ApiError::bad(param, "A stop string may not be empty."));
     }
     Ok(stops)
 }
 
-/// Most tokens of the reply. More than any window holds is as many as fit.
-pub(crate) fn tokens_max(param: &str, sent: Option<u64>) -> Result<Option<u32>, ApiError> {
+/// Most tokens of the reply. More than any window holds is as many as fit, and so is -1.
+pub(crate) fn tokens_max(param: &str, sent: Option<i64>) -> Result<Option<u32>, ApiError> {
     match sent {
-        Some(0) => Err(ApiError::bad(param, format!("{param} must be at least 1."))),
+        Some(-1) => Ok(None),
+        Some(..=0) => Err(ApiError::bad(param, format!("{param} must be at least 1."))),
         sent => Ok(sent.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX))),
     }
 }

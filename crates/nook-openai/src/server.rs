@@ -16,7 +16,8 @@ use nook_api::{NodeHandle, PortSettings};
 use nook_base::tasks::Tasks;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
 use crate::port::{CameInAt, Limits, Port};
 use crate::recorder;
@@ -28,6 +29,14 @@ const HEADER_BYTES_MAX: usize = 64 << 10;
 
 /// One connection in so many is only for this machine.
 const OWN_PART: usize = 4;
+
+/// A connection that is younger than this is not closed for another one: its first request may be
+/// on its way.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// How long what is under way has to say that it ends, when the port closes. The node waits no
+/// longer than twice that for all its tasks.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// Pause after a failed accept, so that a lasting failure does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -89,7 +98,7 @@ pub async fn serve(
     let router = router(port);
     let slots = ConnectionSlots::new(limits.connections);
     for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
-        let attendant = Attendant { router: router.clone(), limits };
+        let attendant = Attendant { router: router.clone(), limits, tasks: tasks.clone() };
         let accepting = accept(listener, attendant, slots.clone(), tasks.clone());
         tasks.spawn_until_cancelled("port", accepting);
     }
@@ -118,6 +127,15 @@ async fn sibling(address: SocketAddr) -> Option<TcpListener> {
 struct Attendant {
     router: Router,
     limits: Limits,
+    tasks: Tasks,
+}
+
+/// When a connection ends that its client leaves open.
+struct Ends {
+    tasks: Tasks,
+    /// Changes when all connections are taken and another one waits.
+    crowded: watch::Receiver<()>,
+    begun: Instant,
 }
 
 /// Slots for connections, of all listeners together.
@@ -126,6 +144,8 @@ struct ConnectionSlots {
     all: Arc<Semaphore>,
     /// Those of them that other machines may have.
     away: Arc<Semaphore>,
+    /// Told when one more wants a slot than there are.
+    crowded: Arc<watch::Sender<()>>,
 }
 
 /// The slot of one connection; given back when it is dropped.
@@ -134,16 +154,52 @@ type ConnectionSlot = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 impl ConnectionSlots {
     fn new(count: usize) -> Self {
         let away = count - count / OWN_PART;
-        Self { all: Arc::new(Semaphore::new(count)), away: Arc::new(Semaphore::new(away)) }
+        let crowded = Arc::new(watch::Sender::new(()));
+        Self { all: Arc::new(Semaphore::new(count)), away: Arc::new(Semaphore::new(away)), crowded }
     }
 
-    /// Waits for a slot. `None` for another machine where all of theirs are taken.
+    /// Waits for a slot. `None` for another machine where all of theirs are taken. Connections on
+    /// which nothing is asked make room.
     async fn take(&self, from: IpAddr) -> Option<ConnectionSlot> {
         let away = match from.to_canonical().is_loopback() {
             true => None,
-            false => Some(self.away.clone().try_acquire_owned().ok()?),
+            false => match self.away.clone().try_acquire_owned() {
+                Ok(slot) => Some(slot),
+                Err(_) => {
+                    self.crowded.send_replace(());
+                    return None;
+                }
+            },
         };
+        if let Ok(slot) = self.all.clone().try_acquire_owned() {
+            return Some((slot, away));
+        }
+        self.crowded.send_replace(());
         Some((self.all.clone().acquire_owned().await.ok()?, away))
+    }
+}
+
+impl Ends {
+    /// Waits until the connection is to end as soon as nothing is asked on it.
+    async fn when_idle(&mut self) {
+        tokio::select! {
+            () = self.tasks.token().cancelled() => {}
+            () = crowded(&mut self.crowded, self.begun) => {}
+        }
+    }
+
+    /// Waits until it is to end, whatever it does.
+    async fn at_last(&self) {
+        self.tasks.token().cancelled().await;
+        tokio::time::sleep(LEAVING).await;
+    }
+}
+
+async fn crowded(told: &mut watch::Receiver<()>, begun: Instant) {
+    match told.changed().await {
+        Ok(()) => tokio::time::sleep_until(begun + FRESH).await,
+        // The port accepts no more.
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -162,15 +218,17 @@ async fn accept(listener: TcpListener, attendant: Attendant, slots: ConnectionSl
             continue;
         };
         let attendant = attendant.clone();
-        tasks.spawn_until_cancelled("port-connection", async move {
-            attendant.attend(stream).await;
+        let crowded = slots.crowded.subscribe();
+        // Not dropped when the node leaves: it watches the tasks itself, and ends soon after.
+        tasks.spawn("port-connection", async move {
+            attendant.attend(stream, crowded).await;
             drop(slot);
         });
     }
 }
 
 impl Attendant {
-    async fn attend(self, stream: TcpStream) {
+    async fn attend(self, stream: TcpStream, crowded: watch::Receiver<()>) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY on a connection of the port");
         }
@@ -179,12 +237,13 @@ impl Attendant {
             // It has ended already.
             Err(_) => return,
         };
-        serve_connection(stream, router, self.limits).await;
+        let ends = Ends { tasks: self.tasks, crowded, begun: Instant::now() };
+        serve_connection(stream, router, self.limits, ends).await;
     }
 }
 
 /// Serves one connection to its end.
-async fn serve_connection<IO>(stream: IO, router: Router, limits: Limits)
+async fn serve_connection<IO>(stream: IO, router: Router, limits: Limits, mut ends: Ends)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -193,9 +252,24 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
-        .await;
-    if let Err(error) = served {
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let mut served = std::pin::pin!(served);
+    let ended = tokio::select! {
+        ended = served.as_mut() => Some(ended),
+        () = ends.when_idle() => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            // What is under way goes on to its end, and says so itself where the node leaves.
+            served.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = served.as_mut() => ended,
+                () = ends.at_last() => Ok(()),
+            }
+        }
+    };
+    if let Err(error) = ended {
         // Clients that leave in the middle are usual.
         tracing::debug!(%error, "a connection of the port ended early");
     }
@@ -209,7 +283,7 @@ mod tests {
     use axum::routing::get;
     use futures_util::FutureExt;
     use tokio::io::AsyncWriteExt;
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
     use crate::stream::{self, Outgoing};
@@ -218,6 +292,8 @@ mod tests {
     struct Endless;
 
     impl Outgoing for Endless {
+        type Piece = Event;
+
         async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
             ready.push_back(Event::default().data("word"));
             true
@@ -232,7 +308,9 @@ mod tests {
         client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let started = Instant::now();
         // The clock leaps from one timer to the next.
-        let served = serve_connection(server, router, limits);
+        let crowded = watch::Sender::new(());
+        let ends = Ends { tasks: Tasks::new(), crowded: crowded.subscribe(), begun: started };
+        let served = serve_connection(server, router, limits, ends);
         let ended = timeout(Duration::from_secs(3600), served).await;
         assert!(ended.is_ok(), "it holds its connection");
         assert_eq!(started.elapsed().as_secs(), limits.write.as_secs());

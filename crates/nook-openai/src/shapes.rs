@@ -37,7 +37,7 @@ pub(crate) struct ChatCompletion {
 /// The reply of a chat completion.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChatChoice {
-    pub(crate) index: u32,
+    pub(crate) index: usize,
     pub(crate) message: Message,
     pub(crate) logprobs: Option<ChatLogprobs>,
     /// `stop`, `length` or `tool_calls`.
@@ -123,7 +123,7 @@ pub(crate) struct ChatChunk<'a> {
 /// More of the reply.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChunkChoice {
-    pub(crate) index: u32,
+    pub(crate) index: usize,
     pub(crate) delta: Delta,
     pub(crate) logprobs: Option<ChatLogprobs>,
     pub(crate) finish_reason: Option<&'static str>,

@@ -58,14 +58,41 @@ struct ChosenFunction {
     name: String,
 }
 
+impl SentTool {
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    pub(crate) fn is_function(&self) -> bool {
+        self.kind == "function"
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.function.as_ref().map(|it| it.name.as_str()).or(self.name.as_deref())
+    }
+
+    /// The same tool under another name.
+    pub(crate) fn called(mut self, name: String) -> Self {
+        match &mut self.function {
+            Some(function) => function.name = name,
+            None => self.name = Some(name),
+        }
+        self
+    }
+}
+
 /// The tools, checked.
 pub(crate) fn tools(sent: Option<Vec<SentTool>>) -> Result<Vec<Tool>, ApiError> {
     let sent = sent.unwrap_or_default();
+    distinct(sent.into_iter().map(tool).collect::<Result<_, _>>()?)
+}
+
+/// The tools, if they are not too many and each has a name of its own.
+pub(crate) fn distinct(tools: Vec<Tool>) -> Result<Vec<Tool>, ApiError> {
     let most = nook_text::tools::TOOLS_MAX;
-    if sent.len() > most {
+    if tools.len() > most {
         return Err(ApiError::bad("tools", format!("At most {most} tools.")));
     }
-    let tools: Vec<Tool> = sent.into_iter().map(tool).collect::<Result<_, _>>()?;
     for (at, tool) in tools.iter().enumerate() {
         if tools[..at].iter().any(|other| other.name() == tool.name()) {
             return Err(ApiError::bad("tools", format!("Two tools are called {:?}.", tool.name())));
@@ -114,12 +141,18 @@ pub(crate) fn choice(sent: Option<SentChoice>, tools: &[Tool]) -> Result<ToolCho
             }
         }
     };
+    checked_choice(choice, tools)
+}
+
+/// The choice, if what it wants is on offer.
+pub(crate) fn checked_choice(choice: ToolChoice, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+    let bad = |message: String| Err(ApiError::bad("tool_choice", message));
     match &choice {
         ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name() == name) => {
             bad(format!("tool_choice names {name:?}, which is not among the tools."))
         }
         ToolChoice::Required if tools.is_empty() => {
-            bad("tool_choice is \"required\", but there are no tools.".to_owned())
+            bad("tool_choice wants a call, but there are no tools.".to_owned())
         }
         _ => Ok(choice),
     }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nook_api::views::{DecisionView, PastReplyView};
-use nook_api::{Answer, EmbedRequest, Embedded, GenerateRequest, Reply};
+use nook_api::{Answer, Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::HopVisit;
 use nook_plan::Link;
@@ -41,7 +41,7 @@ use self::placement::{PlacementLook, Wishes};
 use self::probing::{Probed, Probing, Round};
 use self::readiness::Readiness;
 use self::records::{Note, Records};
-use self::replies::{ReplyJob, Waiting};
+use self::replies::{ReplyJob, Waiting, count};
 use crate::choice::outlook::Outlook;
 use crate::reply::Me;
 
@@ -60,6 +60,15 @@ pub enum Event {
         placed: Option<oneshot::Sender<()>>,
         /// Who waits for the reply.
         answer: Answer<Reply>,
+    },
+    /// A front end wants to know how long a prompt is.
+    Count {
+        /// For this model.
+        model: ModelDigest,
+        /// The prompt, with what goes into it.
+        request: Box<GenerateRequest>,
+        /// Who waits for it.
+        answer: Answer<Counted>,
     },
     /// A front end wants vectors for texts.
     Embed {
@@ -181,6 +190,8 @@ pub struct Task(pub(crate) Work);
 pub(crate) enum Work {
     /// Make a reply.
     Reply(Box<ReplyJob>),
+    /// Count the tokens of a prompt.
+    Count { listed: Listed, request: Box<GenerateRequest>, answer: Answer<Counted> },
     /// Work out vectors.
     Embed { listed: Listed, request: EmbedRequest, answer: Answer<Embedded> },
     /// Measure and compare devices.
@@ -309,6 +320,7 @@ impl Requester {
                 }
                 effects
             }
+            Event::Count { model, request, answer } => count(model, request, answer, around),
             Event::Embed { model, request, answer } => self.embed(model, request, answer, around),
             Event::Report(Report(said)) => self.on_report(said, around),
             Event::Unwanted(model, unwanted) => forgetting::unwanted(model, &unwanted),

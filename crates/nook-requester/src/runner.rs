@@ -25,10 +25,10 @@ use crate::machine::{Event, Said, Task, Work, embed};
 use crate::prompt;
 use crate::prompt::Ready;
 use crate::reply::{self, GenerationSetup, Given, ReaderLeft, ReplySink};
-use nook_api::views::{ReplyEvent, ShardState};
+use nook_api::views::{ReplyEvent, ShardState, Wording};
 use nook_api::{
-    Answer, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reach, Reply,
-    ReplyPiece,
+    Answer, Counted, EmbedRequest, Embedded, GenerateRequest, NodeError, REPLY_EVENTS_MAX, Reach,
+    Reply, ReplyPiece,
 };
 use nook_resources::adverts::AdvertBook;
 use nook_resources::open_models::{Listed, OpenModel, OpenModelCache};
@@ -120,6 +120,7 @@ impl Runner {
     pub fn start(&self, task: Task) {
         match task.0 {
             Work::Reply(job) => self.reply(*job),
+            Work::Count { listed, request, answer } => self.count(listed, *request, answer),
             Work::Embed { listed, request, answer } => self.embed(listed, request, answer),
             Work::Probe(round) => self.probe(*round),
             Work::LookAtPlacement(look) => self.look_at_placement(*look),
@@ -337,6 +338,22 @@ impl Runner {
             sink.tell_house(Note::Wakes(asleep.into_keys().collect())).await;
         }
         Ok(patience)
+    }
+
+    /// Counts the tokens of a prompt. One that is too long is an answer too.
+    fn count(&self, listed: Listed, request: GenerateRequest, answer: Answer<Counted>) {
+        let runner = self.clone();
+        self.tasks.spawn_until_cancelled("counting", async move {
+            let model = listed.name.clone();
+            let tokens = match runner.open(listed, request).await {
+                Ok((ready, _)) => Ok(ready.ids.len() as u64),
+                Err(error) => match error.wording {
+                    Some(Wording::PromptTooLong { tokens, .. }) => Ok(tokens),
+                    _ => Err(error),
+                },
+            };
+            let _ = answer.send(tokens.map(|tokens| Counted { model, tokens }));
+        });
     }
 
     /// Works out vectors. Whoever stops waiting ends it.

@@ -59,7 +59,7 @@ pub use port_keys::{
     NamedPortKey, PORT_KEY_NAME_CHARS_MAX, PORT_KEYS_MAX, PortKeyHolder, PortKeys, PortKeysError,
 };
 pub use settings::{
-    ActivationChoice, Acts, ChatSettings, DeviceSettings, GlanceError, HostSettings,
+    ActivationChoice, Acts, ChatSettings, DeviceSettings, GlanceError, HostNames, HostSettings,
     InferenceSettings, Language, Megabytes, ModelNames, ModelsSettings, NetworkSettings,
     NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS, Setting,
     SettingValue, Settings, SettingsError, SettingsFile, Side, SplitChoice, Takes, WindowSettings,

@@ -13,6 +13,7 @@ mod declared;
 mod documents;
 mod edit;
 mod file;
+mod host_names;
 mod kinds;
 mod memory;
 mod model_names;
@@ -31,6 +32,7 @@ pub use declared::{
 };
 pub use documents::{document, template, typescript};
 pub use file::{GlanceError, SettingsError, SettingsFile};
+pub use host_names::HostNames;
 pub use memory::usual_shard_bytes;
 pub use model_names::ModelNames;
 pub use pausing::{NoQuietHours, QuietHours};

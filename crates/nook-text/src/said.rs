@@ -106,6 +106,8 @@ pub struct SaidParser {
     /// Text that is not decided yet.
     held: Sensitive<String>,
     calls: usize,
+    /// The reply was cut: what may be the beginning of a mark was to be one.
+    cut: bool,
 }
 
 impl SaidParser {
@@ -119,7 +121,7 @@ impl SaidParser {
             Thought::Open { end } => Place::Thinking { end, fresh: true },
             Thought::Within { end } => Place::Thinking { end, fresh: false },
         };
-        Self { form, place, held: String::new().into(), calls: 0 }
+        Self { form, place, held: String::new().into(), calls: 0, cut: false }
     }
 
     /// Takes more text.
@@ -135,6 +137,13 @@ impl SaidParser {
         let mut said = Vec::new();
         while self.go_on(&mut said, true) {}
         said
+    }
+
+    /// The reply was cut by its limit: what was held back is decided, and what may be half a mark,
+    /// or a call that has no name yet, is nobody's text.
+    pub fn cut(&mut self) -> Vec<Said> {
+        self.cut = true;
+        self.finish()
     }
 
     /// Whether the reply has called a tool.
@@ -168,6 +177,9 @@ impl SaidParser {
             self.place = Place::Beginning;
             return false;
         }
+        if self.cut && THOUGHT_MARKS.iter().any(|(mark, _)| mark.starts_with(word)) {
+            self.held.0.clear();
+        }
         // White space that no thinking follows belongs to the text.
         self.place = match self.form.calls {
             Some(_) => Place::Gap,
@@ -185,9 +197,10 @@ impl SaidParser {
             self.place = Place::Gap;
             return true;
         }
-        let kept = if over { 0 } else { possible(&self.held, &[end]) };
+        let kept = if over && !self.cut { 0 } else { possible(&self.held, &[end]) };
         let rest = self.held.0.split_off(self.held.len() - kept);
         let thought = std::mem::replace(&mut self.held.0, rest);
+        self.forget_if_cut();
         let still_fresh = fresh && thought.trim_start().is_empty();
         push_thought(said, &thought, fresh);
         self.place = Place::Thinking { end, fresh: still_fresh };
@@ -233,18 +246,26 @@ impl SaidParser {
             self.place = Place::Call(Box::new(CallReader::new(form, spare)));
             return true;
         }
-        let kept = if over { 0 } else { tail(&self.held, marks, first) };
+        let kept = if over && !self.cut { 0 } else { tail(&self.held, marks, first) };
         let rest = self.held.0.split_off(self.held.len() - kept);
         let text = std::mem::replace(&mut self.held.0, rest);
+        self.forget_if_cut();
         let first = first && text.trim_start().is_empty();
         push_text(said, text);
         self.place = Place::Text { first };
         false
     }
 
+    /// Nothing comes that would make a mark of what is held.
+    fn forget_if_cut(&mut self) {
+        if self.cut {
+            self.held.0.clear();
+        }
+    }
+
     fn call(&mut self, mut reader: Box<CallReader>, said: &mut Vec<Said>, over: bool) -> bool {
         let wanted = self.calls < self.form.calls_max.min(CALLS_MAX);
-        let index = self.calls;
+        let (index, has_mark) = (self.calls, reader.has_mark());
         let step = reader.read(&mut self.held.0, &self.form.names, over, &mut |piece| {
             if wanted {
                 said.push(piece.into_said(index));
@@ -261,7 +282,11 @@ impl SaidParser {
                 true
             }
             Step::NoCall { text } => {
-                push_text(said, text);
+                // A bare brace may have begun anything; behind a mark, or a call, comes a call.
+                match self.cut && (has_mark || self.calls > 0) {
+                    true => self.forget_if_cut(),
+                    false => push_text(said, text),
+                }
                 self.place = Place::Text { first: false };
                 true
             }
@@ -278,7 +303,8 @@ impl SaidParser {
             rest.is_empty() || form.closing().iter().any(|closing| closing.starts_with(rest));
         let next = form.next_call(rest);
         self.held = rest.to_owned().into();
-        if open && !over {
+        if open && (!over || self.cut) {
+            self.forget_if_cut();
             self.place = Place::Between;
             return false;
         }

@@ -9,6 +9,10 @@ export type WorkerVitals = {
  */
 pid: number, 
 /**
+ * Its model, by its name here.
+ */
+model: string, 
+/**
  * Conversations, those of other devices included.
  */
 sessions: number, 

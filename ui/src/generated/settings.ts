@@ -14,6 +14,8 @@ export interface SettingValues {
   'port.expose_to_lan': boolean;
   /** Web pages that may use the port, by their origin. Others are refused. */
   'port.allowed_origins': string[];
+  /** Other names by which programs may ask for this computer: that of a proxy before the port, or the one that a container knows it by. */
+  'port.allowed_hosts': string[];
   /** Who may use the layers that this computer shares. */
   'gate.lend': 'guest' | 'trusted' | 'own';
   /** Who may compute on prompts of this computer. */
@@ -106,6 +108,7 @@ export const DEFAULTS: SettingValues = {
   'port.address': "127.0.0.1:4587",
   'port.expose_to_lan': false,
   'port.allowed_origins': [],
+  'port.allowed_hosts': [],
   'gate.lend': "trusted",
   'gate.borrow': "trusted",
   'gate.copy': "trusted",

@@ -195,7 +195,7 @@ fn no_word(token: &CancellationToken) -> NodeError {
 
 /// The end of a reply that never began, or ended without a word.
 fn aborted(error: NodeError) -> ReplyPiece {
-    ReplyPiece { event: error.into(), ids: Sensitive(Vec::new()), logprobs: None }
+    ReplyPiece { event: error.into(), ids: Sensitive(Vec::new()), logprobs: None, stopped: None }
 }
 
 /// What has come and is not in the database yet.
@@ -328,7 +328,7 @@ mod tests {
     use nook_api::views::{MessageFinish, StretchView, WorkView};
 
     fn piece(event: ReplyEvent) -> ReplyPiece {
-        ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None }
+        ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None, stopped: None }
     }
 
     fn delta(text: &str, tokens: u32) -> ReplyPiece {

@@ -50,7 +50,7 @@ impl Apart {
     /// What doors are shown of a piece, in order: nothing of a token whose text is not certain yet.
     /// An end comes last, behind what was held back.
     pub(super) fn told(&mut self, piece: ReplyPiece) -> Vec<ReplyPiece> {
-        let ReplyPiece { event, ids, logprobs } = piece;
+        let ReplyPiece { event, ids, logprobs, stopped } = piece;
         match event {
             ReplyEvent::TokenDelta { text, tokens } => {
                 self.tokens = tokens;
@@ -64,10 +64,10 @@ impl Apart {
             ReplyEvent::Done { .. } | ReplyEvent::PipelineAborted { .. } => {
                 let said = self.parser.finish();
                 let mut shown = self.shown(said);
-                shown.push(ReplyPiece { event, ids, logprobs });
+                shown.push(ReplyPiece { event, ids, logprobs, stopped });
                 shown
             }
-            event => vec![ReplyPiece { event, ids, logprobs }],
+            event => vec![ReplyPiece { event, ids, logprobs, stopped }],
         }
     }
 
@@ -83,7 +83,8 @@ impl Apart {
                 // Kept chats offer no tools, so their form knows no calls.
                 Said::Call { .. } | Said::Arguments { .. } => continue,
             };
-            shown.push(ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None });
+            let ids = Sensitive(Vec::new());
+            shown.push(ReplyPiece { event, ids, logprobs: None, stopped: None });
         }
         shown
     }

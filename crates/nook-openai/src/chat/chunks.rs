@@ -9,6 +9,7 @@ use axum::response::sse::Event;
 use nook_api::PieceLogprobs;
 use nook_text::Said;
 
+use super::Others;
 use super::request::Extras;
 use crate::answer::{AnswerHead, new_call_id};
 use crate::asking::{Asked, Heard};
@@ -22,18 +23,32 @@ use crate::stream::{Outgoing, comment, data, failed, send};
 struct Chunks {
     head: AnswerHead,
     asked: Asked,
+    /// Replies to the same request that come behind this one.
+    more: Option<Others>,
     extras: Extras,
+    /// Which reply this is.
+    index: usize,
+    /// Tokens of all replies.
+    tokens: u32,
     begun: bool,
     /// Odds of tokens whose text was not sent yet.
     logprobs: Vec<PieceLogprobs>,
 }
 
 /// The response for a chat completion.
-pub(crate) fn respond(head: AnswerHead, asked: Asked, extras: Extras) -> Response {
-    send(Chunks { head, asked, extras, begun: false, logprobs: Vec::new() })
+pub(crate) fn respond(
+    head: AnswerHead,
+    asked: Asked,
+    more: Option<Others>,
+    extras: Extras,
+) -> Response {
+    let (index, tokens, begun, logprobs) = (0, 0, false, Vec::new());
+    send(Chunks { head, asked, more, extras, index, tokens, begun, logprobs })
 }
 
 impl Outgoing for Chunks {
+    type Piece = Event;
+
     async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
         if !self.begun {
             self.begun = true;
@@ -59,7 +74,7 @@ impl Outgoing for Chunks {
                 ready.push_back(failed(&error));
                 false
             }
-            Heard::End { pieces, summary } => {
+            Heard::End { pieces, summary, .. } => {
                 self.say(pieces, ready);
                 let reason = match finish_reason(&summary) {
                     "stop" if self.asked.has_called() => "tool_calls",
@@ -69,8 +84,33 @@ impl Outgoing for Chunks {
                 if self.extras.inglenook {
                     ready.push_back(self.happened(Happened::Done(Computed::from(&summary))));
                 }
+                self.tokens = self.tokens.saturating_add(summary.completion_tokens);
+                self.go_on(summary.prompt_tokens, ready).await
+            }
+        }
+    }
+}
+
+impl Chunks {
+    /// Behind a reply comes the next one, or the end.
+    async fn go_on(&mut self, prompt_tokens: u32, ready: &mut VecDeque<Event>) -> bool {
+        let next = match &mut self.more {
+            Some(more) => more.next().await,
+            None => None,
+        };
+        match next {
+            Some(Ok(asked)) => {
+                (self.asked, self.begun) = (asked, false);
+                self.index += 1;
+                true
+            }
+            Some(Err(error)) => {
+                ready.push_back(failed(&error));
+                false
+            }
+            None => {
                 if self.extras.usage {
-                    let usage = Some(Usage::from(&summary));
+                    let usage = Some(Usage::of(prompt_tokens, self.tokens));
                     ready.push_back(data(&ChatChunk { usage, ..self.frame(Vec::new()) }));
                 }
                 ready.push_back(Event::default().data("[DONE]"));
@@ -78,9 +118,7 @@ impl Outgoing for Chunks {
             }
         }
     }
-}
 
-impl Chunks {
     fn say(&mut self, pieces: Vec<Said>, ready: &mut VecDeque<Event>) {
         for piece in pieces {
             ready.push_back(self.chunk(delta(piece), None));
@@ -90,7 +128,8 @@ impl Chunks {
     fn chunk(&mut self, delta: Delta, finish_reason: Option<&'static str>) -> Event {
         let logprobs = std::mem::take(&mut self.logprobs);
         let logprobs = ChatLogprobs::of(&logprobs);
-        data(&self.frame(vec![ChunkChoice { index: 0, delta, logprobs, finish_reason }]))
+        let index = self.index;
+        data(&self.frame(vec![ChunkChoice { index, delta, logprobs, finish_reason }]))
     }
 
     fn happened(&self, what: Happened) -> Event {
@@ -158,7 +197,7 @@ mod tests {
         let reply = Reply { model, prompt_ids, form, events: receiver };
         let head = AnswerHead { id: "ID".to_owned(), created: 7, model: reply.model.clone() };
         let asked = Asked::told(reply, "ID");
-        (events, respond(head, asked, extras).into_body())
+        (events, respond(head, asked, None, extras).into_body())
     }
 
     fn route() -> RouteView {
@@ -214,7 +253,8 @@ mod tests {
     async fn sent(told: Vec<ReplyEvent>, extras: Extras, form: ReplyForm) -> String {
         let (events, body) = respond_to(extras, form);
         for event in told {
-            let piece = ReplyPiece { event, ids: Sensitive(Vec::new()), logprobs: None };
+            let ids = Sensitive(Vec::new());
+            let piece = ReplyPiece { event, ids, logprobs: None, stopped: None };
             events.send(piece).await.unwrap();
         }
         drop(events);

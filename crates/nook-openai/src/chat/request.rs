@@ -1,5 +1,7 @@
 //! The body of `POST /v1/chat/completions`, as sent and as understood.
 
+use std::collections::VecDeque;
+
 use nook_api::views::HouseholdView;
 use nook_api::{Dialog, GenerateRequest, Prompt, Reach};
 use schemars::JsonSchema;
@@ -11,6 +13,9 @@ use crate::format::{self, SentFormat};
 use crate::messages::{self, SentMessage};
 use crate::sampling::{SentSampling, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
 use crate::tools::{self, SentChoice, SentTool};
+
+/// Most replies of one request; they are made one after the other.
+const REPLIES_MAX: u64 = 16;
 
 /// Most alternatives of a token.
 const TOP_LOGPROBS_MAX: u64 = 20;
@@ -26,25 +31,25 @@ pub(crate) struct Body {
     /// Send the reply while it is made.
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
-    /// Most tokens of the reply; absent: as many as fit.
-    max_tokens: Option<u64>,
+    /// Most tokens of the reply; absent or -1: as many as fit.
+    max_tokens: Option<i64>,
     /// The newer name of `max_tokens`, which goes before it.
-    max_completion_tokens: Option<u64>,
+    max_completion_tokens: Option<i64>,
     /// 0 takes the likeliest token; absent: 0.7.
     temperature: Option<f64>,
     /// Only the likeliest tokens that make up this probability.
     top_p: Option<f64>,
-    /// Only so many of the likeliest tokens; 0: all.
-    top_k: Option<u32>,
+    /// Only so many of the likeliest tokens; 0 or -1: all.
+    top_k: Option<i64>,
     /// Only tokens at least this likely compared with the likeliest.
     min_p: Option<f64>,
     /// Above 1 makes repetition less likely.
     repetition_penalty: Option<f64>,
     /// Same seed, same reply.
     seed: Option<i64>,
-    /// At most 4 strings that end the reply and are not part of it.
+    /// At most 12 strings that end the reply and are not part of it.
     stop: Option<Stop>,
-    /// May only be 1.
+    /// So many replies, at most 16, made one after the other.
     n: Option<u64>,
     /// Tell how likely each token was.
     logprobs: Option<bool>,
@@ -65,6 +70,14 @@ pub(crate) struct Body {
     /// May only hold `text`.
     modalities: Option<Vec<String>>,
     response_format: Option<SentFormat>,
+    /// A schema for the reply, as vLLM's clients send it.
+    guided_json: Option<Value>,
+    /// Not supported: `guided_json` is.
+    guided_regex: Option<Value>,
+    /// Not supported: `guided_json` is.
+    guided_choice: Option<Value>,
+    /// Not supported: `guided_json` is.
+    guided_grammar: Option<Value>,
     /// Handed to templates that know it; `none` asks for no thinking.
     reasoning_effort: Option<String>,
     /// Tell in objects called `inglenook` what happens between devices, and who computed the reply.
@@ -84,6 +97,8 @@ pub(crate) struct Extras {
 #[derive(Debug)]
 pub(crate) struct Understood {
     pub(crate) request: GenerateRequest,
+    /// More of the same.
+    pub(crate) more: VecDeque<GenerateRequest>,
     pub(crate) stream: bool,
     pub(crate) extras: Extras,
 }
@@ -104,7 +119,10 @@ impl Body {
             presence_penalty: self.presence_penalty,
             logit_bias: self.logit_bias,
             alternatives: alternatives.map(|top| usize::try_from(top).unwrap_or(usize::MAX)),
-            shape: format::shape("response_format", self.response_format)?,
+            shape: match format::guided(self.guided_json)? {
+                Some(shape) => Some(shape),
+                None => format::shape("response_format", self.response_format)?,
+            },
         };
         let tools = tools::tools(self.tools)?;
         let dialog = Dialog {
@@ -119,7 +137,7 @@ impl Body {
             prompt: Prompt::Dialog(Box::new(dialog)),
             tokens_max: tokens_max("max_tokens", self.max_completion_tokens.or(self.max_tokens))?,
             sampling: sampling.sampling()?,
-            stop: stops(self.stop)?,
+            stop: stops("stop", self.stop)?,
             activation_dtype: None,
             reach: Reach::House,
         };
@@ -127,7 +145,8 @@ impl Body {
             usage: self.stream_options.is_some_and(|options| options.include_usage),
             inglenook: self.inglenook.unwrap_or(false),
         };
-        Ok(Understood { request, stream: self.stream.unwrap_or(false), extras })
+        let more = others(&request, self.n.unwrap_or(1));
+        Ok(Understood { request, more, stream: self.stream.unwrap_or(false), extras })
     }
 
     fn refuse_unsupported(&self) -> Result<(), ApiError> {
@@ -135,11 +154,25 @@ impl Body {
         let kinds = self.modalities.as_deref().unwrap_or_default();
         let top = self.top_logprobs.unwrap_or(0);
         refuse(&[
-            (self.n.is_some_and(|n| n != 1), "n", "may only be 1."),
+            (self.n.is_some_and(|n| !(1..=REPLIES_MAX).contains(&n)), "n", "may be from 1 to 16."),
             (top > TOP_LOGPROBS_MAX, "top_logprobs", "may be at most 20."),
             (top > 0 && self.logprobs != Some(true), "top_logprobs", "needs logprobs to be true."),
+            (self.guided_regex.is_some(), "guided_regex", "is not supported; guided_json is."),
+            (self.guided_choice.is_some(), "guided_choice", "is not supported; guided_json is."),
+            (self.guided_grammar.is_some(), "guided_grammar", "is not supported; guided_json is."),
             (any(&self.functions), "functions", "is not supported; tools is."),
             (kinds.iter().any(|kind| kind != "text"), "modalities", "may only hold text."),
         ])
     }
+}
+
+/// All but the first of `n` requests. A seed makes the first reply; each other one has its own.
+fn others(request: &GenerateRequest, n: u64) -> VecDeque<GenerateRequest> {
+    let one = |number: u64| {
+        let mut request = request.clone();
+        let seed = &mut request.sampling.parameters.seed;
+        *seed = seed.map(|seed| seed.wrapping_add(number));
+        request
+    };
+    (1..n).map(one).collect()
 }

@@ -3,6 +3,7 @@
 use nook_text::Said;
 use serde_json::{Value, json};
 
+use super::offered::Namespaces;
 use super::shape::{OutputItem, OutputText, ReasoningText};
 use crate::answer::{new_call_id, new_id};
 
@@ -11,6 +12,7 @@ use crate::answer::{new_call_id, new_id};
 pub(super) struct Items {
     items: Vec<OutputItem>,
     open: bool,
+    spaces: Namespaces,
 }
 
 /// What an item holds.
@@ -22,6 +24,11 @@ enum Kind {
 }
 
 impl Items {
+    /// Nothing yet; calls of these tools name their namespaces.
+    pub(super) fn new(spaces: Namespaces) -> Self {
+        Self { spaces, ..Self::default() }
+    }
+
     /// Everything so far.
     pub(super) fn output(&self) -> Vec<OutputItem> {
         self.items.clone()
@@ -33,7 +40,10 @@ impl Items {
             match piece {
                 Said::Text(text) => self.add(Kind::Message, &text, events),
                 Said::Thought(text) => self.add(Kind::Reasoning, &text, events),
-                Said::Call { name, .. } => self.begin(call(name), events),
+                Said::Call { name, .. } => {
+                    let (namespace, name) = self.spaces.of(name);
+                    self.begin(call(namespace, name), events);
+                }
                 Said::Arguments { text, .. } => self.add(Kind::FunctionCall, &text, events),
             }
         }
@@ -161,11 +171,12 @@ fn reasoning() -> OutputItem {
     }
 }
 
-fn call(name: String) -> OutputItem {
+fn call(namespace: Option<String>, name: String) -> OutputItem {
     OutputItem::FunctionCall {
         id: new_id("fc_"),
         call_id: new_call_id(),
         name,
+        namespace,
         arguments: String::new(),
         status: "in_progress",
     }

@@ -8,13 +8,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::shape::{ResponseObject, TextSettings};
+use super::kept::{KeptAnswers, add_item};
+use super::offered::{Namespaces, SentOffer, offered};
+use super::shape::{OutputItem, ResponseObject, TextSettings};
 use crate::content::Content;
 use crate::error::ApiError;
 use crate::format::{self, SentFormat};
-use crate::messages::{MESSAGES_MAX, role};
+use crate::messages::{MESSAGES_MAX, SentArguments, role};
 use crate::sampling::{SentSampling, model_name, refuse, tokens_max};
-use crate::tools::{self, SentChoice, SentTool};
+use crate::tools::{self, SentChoice};
 
 /// A request for a response. Fields that are not listed are ignored.
 #[derive(Deserialize, JsonSchema)]
@@ -27,19 +29,22 @@ pub(crate) struct Body {
     instructions: Option<String>,
     /// Send the response while it is made.
     stream: Option<bool>,
-    /// Most tokens of the reply; absent: as many as fit.
-    max_output_tokens: Option<u64>,
+    /// Most tokens of the reply; absent or -1: as many as fit.
+    max_output_tokens: Option<i64>,
     temperature: Option<f64>,
     top_p: Option<f64>,
-    tools: Option<Vec<SentTool>>,
+    /// Functions, alone or in namespaces; others are left out.
+    tools: Option<Vec<SentOffer>>,
     tool_choice: Option<SentChoice>,
     /// Whether one reply may make several calls; absent: yes.
     parallel_tool_calls: Option<bool>,
     text: Option<SentText>,
     reasoning: Option<SentReasoning>,
-    /// Not supported: nothing is kept between requests.
+    /// The answer from which this one goes on; the last ones of each key are kept in memory.
     previous_response_id: Option<String>,
-    /// Not supported: nothing is kept between requests.
+    /// Whether this answer may be named later; absent: yes.
+    store: Option<bool>,
+    /// Not supported: conversations are not kept.
     conversation: Option<Value>,
     /// May only be false.
     background: Option<bool>,
@@ -62,14 +67,18 @@ enum SentInput {
 /// One item: a message, a call, or its result.
 #[derive(Deserialize, JsonSchema)]
 struct SentItem {
-    /// `message` (also where absent), `function_call`, `function_call_output` or `reasoning`.
+    /// `message` (also where absent), `function_call`, `function_call_output`, `reasoning` or
+    /// `item_reference`.
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// Of an `item_reference`: the item of an answer that is kept.
+    id: Option<String>,
     role: Option<String>,
     content: Option<Content>,
     call_id: Option<String>,
     name: Option<String>,
-    arguments: Option<String>,
+    namespace: Option<String>,
+    arguments: Option<SentArguments>,
     output: Option<Content>,
 }
 
@@ -92,31 +101,27 @@ pub(super) struct Understood {
     pub(super) stream: bool,
     /// The answer before anything was said.
     pub(super) object: ResponseObject,
+    pub(super) spaces: Namespaces,
+    /// What was said before it, without instructions.
+    pub(super) turns: Vec<Turn>,
+}
+
+/// What a request may name of earlier ones.
+pub(super) struct Earlier<'a> {
+    pub(super) kept: &'a KeptAnswers,
+    /// Whose.
+    pub(super) key: Option<&'a str>,
 }
 
 impl Body {
     /// Checks everything and turns it into a request to the house.
-    pub(super) fn understand(self, house: &HouseholdView) -> Result<Understood, ApiError> {
-        refuse(&[
-            (
-                self.previous_response_id.is_some(),
-                "previous_response_id",
-                "is not supported: nothing is kept between requests. Send the whole conversation.",
-            ),
-            (
-                self.conversation.is_some(),
-                "conversation",
-                "is not supported: nothing is kept between requests. Send the whole conversation.",
-            ),
-            (self.background == Some(true), "background", "may only be false."),
-            (self.prompt.is_some(), "prompt", "is not supported; write it into the input."),
-            (
-                self.top_logprobs.is_some_and(|top| top > 0),
-                "top_logprobs",
-                "is not supported here; chat completions tell how likely tokens were.",
-            ),
-        ])?;
-        let tools = tools::tools(self.tools)?;
+    pub(super) fn understand(
+        self,
+        house: &HouseholdView,
+        earlier: &Earlier<'_>,
+    ) -> Result<Understood, ApiError> {
+        self.refuse_unsupported()?;
+        let (tools, spaces) = offered(self.tools)?;
         let choice = tools::choice(self.tool_choice, &tools)?;
         let format = self.text.and_then(|text| text.format);
         let name = format.as_ref().and_then(|format| format.name().map(str::to_owned));
@@ -134,8 +139,8 @@ impl Body {
             model: String::new(),
             output: Vec::new(),
             parallel_tool_calls: parallel,
-            previous_response_id: None,
-            store: false,
+            previous_response_id: self.previous_response_id.clone(),
+            store: self.store.unwrap_or(true),
             temperature: self.temperature,
             text: TextSettings { format: format_as_told(shape.as_ref(), name) },
             tool_choice: choice_as_told(&choice),
@@ -146,8 +151,14 @@ impl Body {
             metadata: self.metadata.unwrap_or_default(),
         };
         let effort = self.reasoning.and_then(|reasoning| reasoning.effort);
-        let turns = turns(self.instructions, self.input)?;
-        let dialog = Dialog { turns, tools, choice, parallel, effort };
+        let mut turns = match &self.previous_response_id {
+            Some(id) => earlier.conversation(id)?,
+            None => Vec::new(),
+        };
+        add_input(&mut turns, self.input, earlier, &spaces)?;
+        let system = self.instructions.map(|text| Turn::new(Role::system(), text));
+        let all = system.into_iter().chain(turns.iter().cloned()).collect();
+        let dialog = Dialog { turns: all, tools, choice, parallel, effort };
         let sampling = SentSampling {
             temperature: self.temperature,
             top_p: self.top_p,
@@ -163,17 +174,59 @@ impl Body {
             activation_dtype: None,
             reach: Reach::House,
         };
-        Ok(Understood { request, stream: self.stream.unwrap_or(false), object })
+        Ok(Understood { request, stream: self.stream.unwrap_or(false), object, spaces, turns })
+    }
+
+    fn refuse_unsupported(&self) -> Result<(), ApiError> {
+        refuse(&[
+            (
+                self.conversation.is_some(),
+                "conversation",
+                "is not supported; previous_response_id is, or send the whole conversation.",
+            ),
+            (self.background == Some(true), "background", "may only be false."),
+            (self.prompt.is_some(), "prompt", "is not supported; write it into the input."),
+            (
+                self.top_logprobs.is_some_and(|top| top > 0),
+                "top_logprobs",
+                "is not supported here; chat completions tell how likely tokens were.",
+            ),
+        ])
     }
 }
 
-fn turns(instructions: Option<String>, input: SentInput) -> Result<Vec<Turn>, ApiError> {
-    let mut turns: Vec<Turn> =
-        instructions.into_iter().map(|text| Turn::new(Role::system(), text)).collect();
+impl Earlier<'_> {
+    fn conversation(&self, id: &str) -> Result<Vec<Turn>, ApiError> {
+        self.kept.conversation(self.key, id).ok_or_else(|| {
+            let message = format!(
+                "Previous response with id '{id}' not found: only the last ones are kept. Send the \
+                 whole conversation."
+            );
+            ApiError::bad("previous_response_id", message).coded("previous_response_not_found")
+        })
+    }
+
+    fn item(&self, id: &str) -> Result<OutputItem, ApiError> {
+        self.kept.item(self.key, id).ok_or_else(|| {
+            let message = format!(
+                "Item with id '{id}' not found: only items of the last answers are kept. Send the \
+                 item itself."
+            );
+            ApiError::bad("input", message)
+        })
+    }
+}
+
+fn add_input(
+    turns: &mut Vec<Turn>,
+    input: SentInput,
+    earlier: &Earlier<'_>,
+    spaces: &Namespaces,
+) -> Result<(), ApiError> {
     let items = match input {
         SentInput::Text(text) => {
             turns.push(Turn::new(Role::user(), text));
-            return Ok(turns);
+            return Ok(());
         }
         SentInput::Items(items) => items,
     };
@@ -181,13 +234,17 @@ fn turns(instructions: Option<String>, input: SentInput) -> Result<Vec<Turn>, Ap
         let message = format!("The input must have 1 to {MESSAGES_MAX} items.");
         return Err(ApiError::bad("input", message));
     }
+    let from = turns.len();
     for item in items {
-        add(&mut turns, item)?;
+        match (item.kind.as_deref(), &item.id) {
+            (Some("item_reference"), Some(id)) => add_item(turns, &earlier.item(id)?, from),
+            _ => add(turns, item, spaces)?,
+        }
     }
-    Ok(turns)
+    Ok(())
 }
 
-fn add(turns: &mut Vec<Turn>, item: SentItem) -> Result<(), ApiError> {
+fn add(turns: &mut Vec<Turn>, item: SentItem, spaces: &Namespaces) -> Result<(), ApiError> {
     let lacks = |what: &str| ApiError::bad("input", format!("An item of the input lacks {what}."));
     match item.kind.as_deref().unwrap_or("message") {
         "message" => {
@@ -202,8 +259,11 @@ fn add(turns: &mut Vec<Turn>, item: SentItem) -> Result<(), ApiError> {
         "function_call" => {
             let call = PastCall {
                 id: item.call_id.ok_or_else(|| lacks("its call_id"))?,
-                name: item.name.ok_or_else(|| lacks("its name"))?,
-                arguments: Sensitive(item.arguments.unwrap_or_default()),
+                name: spaces.offered(
+                    item.namespace.as_deref(),
+                    item.name.ok_or_else(|| lacks("its name"))?,
+                ),
+                arguments: Sensitive(item.arguments.map(SentArguments::text).unwrap_or_default()),
             };
             // Calls of one reply come as items of their own.
             match turns.last_mut() {

@@ -17,13 +17,13 @@ pub(crate) struct ResponseObject {
     pub(crate) error: Option<ResponseError>,
     pub(crate) incomplete_details: Option<Incomplete>,
     pub(crate) instructions: Option<String>,
-    pub(crate) max_output_tokens: Option<u64>,
+    pub(crate) max_output_tokens: Option<i64>,
     pub(crate) model: String,
     pub(crate) output: Vec<OutputItem>,
     pub(crate) parallel_tool_calls: bool,
-    /// Always null: nothing is kept.
+    /// The answer from which this one goes on.
     pub(crate) previous_response_id: Option<String>,
-    /// Always false.
+    /// Whether a later request may name it, as long as it is among the last ones of its key.
     pub(crate) store: bool,
     pub(crate) temperature: Option<f64>,
     pub(crate) text: TextSettings,
@@ -73,6 +73,9 @@ pub(crate) enum OutputItem {
         id: String,
         call_id: String,
         name: String,
+        /// Of a tool that was offered in one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<String>,
         arguments: String,
         status: &'static str,
     },
@@ -111,6 +114,8 @@ pub(crate) struct ResponseUsage {
 pub(crate) struct InputDetails {
     /// Tokens that were not computed again.
     pub(crate) cached_tokens: u32,
+    /// Always 0: keeping them costs nothing.
+    pub(crate) cache_write_tokens: u32,
 }
 
 /// Of the reply.
@@ -125,7 +130,10 @@ impl From<&ReplySummary> for ResponseUsage {
         let (input, output) = (summary.prompt_tokens, summary.completion_tokens);
         Self {
             input_tokens: input,
-            input_tokens_details: InputDetails { cached_tokens: summary.resumed_tokens },
+            input_tokens_details: InputDetails {
+                cached_tokens: summary.resumed_tokens,
+                cache_write_tokens: 0,
+            },
             output_tokens: output,
             output_tokens_details: OutputDetails { reasoning_tokens: 0 },
             total_tokens: input.saturating_add(output),

@@ -50,7 +50,7 @@ async fn row_1_every_base_path_works_with_and_without_a_slash() {
 async fn row_2_unknown_routes_and_methods_are_errors_in_json() {
     let port = Port::open().await;
     for (method, path, status) in [
-        ("GET", "/", 404),
+        ("GET", "/nothing", 404),
         ("GET", "/v1/nothing", 404),
         ("GET", "/v1/embeddings", 405),
         ("POST", "/v1/images/generations", 404),
@@ -133,6 +133,9 @@ async fn rows_7_to_9_and_24_settings_that_clients_send_are_taken() {
         ("29 text", json!({"response_format": {"type": "text"}, "modalities": ["text"]})),
         ("24 none", json!({"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}})),
         ("24 seed", json!({"seed": -1, "top_p": 1, "top_k": 1, "min_p": 0})),
+        ("8 all that fits", json!({"max_tokens": -1, "max_completion_tokens": 6})),
+        ("24 all", json!({"top_k": -1, "temperature": 0})),
+        ("23 many", json!({"stop": ["\u{1}", "\u{2}", "\u{3}", "\u{4}", "\u{5}", "\u{6}"]})),
         ("23 none", json!({"stop": null})),
         ("23 empty", json!({"stop": []})),
     ] {
@@ -142,6 +145,45 @@ async fn rows_7_to_9_and_24_settings_that_clients_send_are_taken() {
     let first = check_answer(&port, "24 seed", wild.clone()).await;
     assert_eq!(check_answer(&port, "24 same seed", wild).await, first);
     check_answer(&port, "8 more than any window", json!({"max_tokens": 99_999_999_999_u64})).await;
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_25_several_replies_are_made_one_after_the_other() {
+    let port = Port::open().await;
+    let hot = |more: Value| {
+        let mut wish = json!({"temperature": 1.5, "seed": 7, "max_tokens": 12});
+        for (key, value) in more.as_object().unwrap() {
+            wish[key] = value.clone();
+        }
+        port.chat(&body(&wish))
+    };
+    let one = port.ask(&hot(json!({}))).await;
+    let three = port.ask(&hot(json!({"n": 3}))).await.json();
+    let texts: Vec<_> = (0..3)
+        .map(|at| {
+            let choice = &three["choices"][at];
+            assert_eq!(choice["index"], at);
+            choice["message"]["content"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(texts[0], one.content(), "the seed is that of the first");
+    assert!(texts[1] != texts[0] && texts[2] != texts[1], "{texts:?}");
+    let usage = |answer: &Value, of: &str| answer["usage"][of].as_u64().unwrap();
+    assert_eq!(usage(&three, "prompt_tokens"), usage(&one.json(), "prompt_tokens"));
+    let streamed = json!({"n": 3, "stream": true, "stream_options": {"include_usage": true}});
+    let chunks = port.ask(&hot(streamed)).await.chunks();
+    let (last, chunks) = chunks.split_last().unwrap();
+    assert_eq!(last["usage"], three["usage"]);
+    for (at, text) in texts.iter().enumerate() {
+        let of = chunks.iter().filter(|chunk| chunk["choices"][0]["index"] == at);
+        let said: String = of
+            .clone()
+            .filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str())
+            .collect();
+        assert_eq!(said, *text);
+        assert_eq!(of.filter(|it| it["choices"][0]["finish_reason"].is_string()).count(), 1);
+    }
     port.close().await;
 }
 
@@ -177,7 +219,8 @@ async fn what_cannot_be_done_is_refused_by_name() {
     let port = Port::open().await;
     let tool = json!({"type": "function", "function": {"name": "f"}});
     for (row, more, param) in [
-        ("25", json!({"n": 2}), "n"),
+        ("25", json!({"n": 0}), "n"),
+        ("25", json!({"n": 17}), "n"),
         ("24", json!({"frequency_penalty": 2.5}), "frequency_penalty"),
         ("24", json!({"presence_penalty": -3}), "presence_penalty"),
         ("24", json!({"logit_bias": {"1": 500}}), "logit_bias"),
@@ -204,10 +247,20 @@ async fn what_cannot_be_done_is_refused_by_name() {
         ("30", json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs"),
         ("26", json!({"messages": [{"role": "tool", "content": "x"}]}), "messages"),
         ("5", json!({"modalities": ["text", "audio"]}), "modalities"),
-        ("23", json!({"stop": ["a", "b", "c", "d", "e"]}), "stop"),
+        ("23", json!({"stop": vec!["a"; 13]}), "stop"),
         ("23", json!({"stop": ""}), "stop"),
         ("23", json!({"stop": 3}), "stop"),
         ("8", json!({"max_tokens": 0}), "max_tokens"),
+        ("8", json!({"max_tokens": -2}), "max_tokens"),
+        ("24", json!({"top_k": -2}), "top_k"),
+        ("29", json!({"guided_regex": "a+"}), "guided_regex"),
+        ("29", json!({"guided_choice": ["a"]}), "guided_choice"),
+        ("29", json!({"guided_json": 5}), "guided_json"),
+        (
+            "5",
+            json!({"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}]}),
+            "messages",
+        ),
         ("8", json!({"stream": "yes"}), "stream"),
     ] {
         check_refusal(&port, row, more, (400, json!(param), Value::Null)).await;
@@ -231,7 +284,13 @@ async fn rows_17_to_19_models_are_listed_found_and_missed_by_name() {
     }
     let missing = port.ask(&port.chat(&body(&json!({"model": "no-such-model"})))).await;
     assert_eq!((missing.status, missing.error_code()), (404, json!("model_not_found")));
-    assert!(missing.text().contains("ember"), "{}", missing.text());
+    let text = missing.text();
+    assert_eq!(text.matches("ember").count(), 1, "each model is named once: {text}");
+    // By the names that a chat takes.
+    for name in ["EMBER", "emb"] {
+        let found = port.ask(&port.request("GET", &format!("/v1/models/{name}"))).await;
+        assert_eq!(found.json()["id"], "ember", "{name}");
+    }
     port.close().await;
 }
 
@@ -244,7 +303,31 @@ async fn row_32_a_prompt_beyond_the_window_is_refused_with_the_numbers() {
         let more = json!({"messages": [{"role": "user", "content": long}], "stream": stream});
         let answer = port.ask(&port.chat(&body(&more))).await;
         assert_eq!((answer.status, answer.error_code()), (400, json!("context_length_exceeded")));
-        assert!(answer.text().contains(&window.to_string()), "{}", answer.text());
+        // The words by which LiteLLM and others know that they must shorten.
+        let words = format!("This model's maximum context length is {window} tokens. However, ");
+        assert!(answer.text().contains(&words), "{}", answer.text());
+    }
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_answer_has_an_id_of_its_own() {
+    let port = Port::open().await;
+    let list = port.request("GET", "/v1/models");
+    let mut ids = Vec::new();
+    for request in [
+        list.clone(),
+        list.clone(),
+        list.clone().without("Authorization"),
+        list.clone().but("Host", "evil.com:1"),
+        port.request("GET", "/v1/nothing"),
+        port.chat(&body(&json!({"stream": true}))),
+    ] {
+        let answer = port.ask(&request).await;
+        let id = answer.header("x-request-id").expect("it has an id").to_owned();
+        assert_eq!(answer.header("request-id"), Some(&*id));
+        assert!(!ids.contains(&id), "{id}");
+        ids.push(id);
     }
     port.close().await;
 }

@@ -30,7 +30,8 @@ async fn other_machines_reach_it_by_address_and_name_with_the_key_and_by_nothing
     let status = async |host: String| {
         Port::ask_at(from_there, &list.clone().but("Host", host).bytes()).await.status
     };
-    for host in [ip.to_string(), "kitchen".to_owned(), "Kitchen.local".to_owned()] {
+    let container = "host.docker.internal".to_owned();
+    for host in [ip.to_string(), "kitchen".to_owned(), "Kitchen.local".to_owned(), container] {
         assert_eq!(status(format!("{host}:{number}")).await, 200, "{host}");
     }
     for host in [
@@ -38,6 +39,7 @@ async fn other_machines_reach_it_by_address_and_name_with_the_key_and_by_nothing
         format!("0.0.0.0:{number}"),
         format!("*:{number}"),
         format!("kitchen.evil.com:{number}"),
+        format!("host.docker.internal.evil.com:{number}"),
         format!("192.0.2.1:{number}"),
         format!("{ip}:{}", number ^ 1),
         ip.to_string(),
@@ -90,7 +92,7 @@ async fn a_port_of_one_family_answers_to_the_other_one_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_that_is_not_opened_to_the_network_stays_on_this_machine() {
     let port = Port::open().await;
-    for host in ["kitchen".to_owned(), "kitchen.local".to_owned()] {
+    for host in ["kitchen", "kitchen.local", "host.docker.internal"] {
         let host = format!("{host}:{}", port.number());
         let answer = port.ask(&port.request("GET", "/v1/models").but("Host", &*host)).await;
         assert_eq!(answer.status, 403, "{host}");

@@ -139,6 +139,9 @@ async fn results_of_calls_are_read() {
     };
     let tokens = |answer: Answer| answer.json()["usage"]["prompt_tokens"].as_u64().unwrap();
     let short = tokens(chat(&port, said("On the hill.")).await);
+    let mut object = said("On the hill.");
+    object["messages"][1]["tool_calls"][0]["function"]["arguments"] = json!({"way": "up"});
+    chat(&port, object).await;
     let long = tokens(chat(&port, said("On the hill, under the old tree, asleep.")).await);
     assert!(long > short, "the result is part of the prompt");
     port.close().await;
@@ -162,6 +165,17 @@ async fn row_29_a_reply_keeps_to_its_schema() {
         assert!(value["count"].as_u64().unwrap() < 100, "{value}");
         wish["stream"] = true.into();
         assert_eq!(chat(&port, wish).await.joined("content"), answer.content());
+    }
+    // The other words for a schema, which were no use if they were ignored.
+    for other in [
+        json!({"guided_json": schema()}),
+        json!({"guided_json": schema().to_string()}),
+        json!({"response_format": {"type": "json_object", "schema": schema()}}),
+    ] {
+        let mut wish = other.clone();
+        wish["max_tokens"] = 64.into();
+        let value: Value = serde_json::from_str(&chat(&port, wish).await.content()).unwrap();
+        assert!(["calm", "wild"].contains(&value["mood"].as_str().unwrap()), "{other}: {value}");
     }
     let any = json!({"response_format": {"type": "json_object"}, "max_tokens": 200});
     let any = chat(&port, any).await;

@@ -140,7 +140,7 @@ async fn each_error_has_this_shape() {
         (
             key.clone().but("Host", "evil.com"),
             403,
-            r#"{"error":{"message":"This port answers only to 127.0.0.1 or localhost with its port number.","type":"permission_error","param":null,"code":null}}"#,
+            r#"{"error":{"message":"This port answers only to 127.0.0.1 or localhost with its port number; list another name under [port] allowed_hosts.","type":"permission_error","param":null,"code":null}}"#,
         ),
         (
             key.clone().with("Origin", "https://evil.com"),
@@ -173,9 +173,9 @@ async fn each_error_has_this_shape() {
             r#"{"error":{"message":"The body cannot be understood: missing field `messages` at line 1 column 2.","type":"invalid_request_error","param":null,"code":null}}"#,
         ),
         (
-            port.chat(r#"{"messages":[],"max_tokens":-1}"#),
+            port.chat(r#"{"messages":[],"max_tokens":"a"}"#),
             400,
-            r#"{"error":{"message":"max_tokens cannot be understood: invalid value: integer `-1`, expected u64 at line 1 column 30.","type":"invalid_request_error","param":"max_tokens","code":null}}"#,
+            r#"{"error":{"message":"max_tokens cannot be understood: invalid type: string \"a\", expected i64 at line 1 column 31.","type":"invalid_request_error","param":"max_tokens","code":null}}"#,
         ),
         (
             port.chat("{}").but("Content-Type", "text/plain"),

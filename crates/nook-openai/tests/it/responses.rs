@@ -19,7 +19,7 @@ async fn respond(port: &Port, more: Value) -> Value {
     let answer = port.post(PATH, &wish(more.clone())).await;
     assert_eq!(answer.status, 200, "{more}: {}", answer.text());
     let answer = answer.json();
-    assert_eq!((&answer["object"], &answer["store"]), (&json!("response"), &json!(false)));
+    assert_eq!(answer["object"], "response");
     answer
 }
 
@@ -49,6 +49,8 @@ async fn row_35_a_response_says_what_a_chat_does() {
     let usage = &chat.json()["usage"];
     assert_eq!(response["usage"]["input_tokens"], usage["prompt_tokens"]);
     assert_eq!(response["usage"]["total_tokens"], usage["total_tokens"]);
+    let details = &response["usage"]["input_tokens_details"];
+    assert_eq!(details["cache_write_tokens"], 0, "{details}");
     assert_eq!(response["status"], "incomplete");
     assert_eq!(response["incomplete_details"]["reason"], "max_output_tokens");
     let parts = json!([{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}]);
@@ -132,7 +134,76 @@ async fn a_response_calls_tools_and_reads_their_results() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_a_memory_is_refused_by_name() {
+async fn a_request_goes_on_from_an_answer_of_its_own_key() {
+    let port = Port::open().await;
+    let first = respond(&port, json!({"instructions": "Be brief."})).await;
+    assert_eq!(first["store"], true);
+    let history = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": text(&first)},
+        {"role": "user", "content": "Go on."},
+    ]);
+    let known = respond(&port, json!({"input": history, "instructions": "Be short."})).await;
+    let more = json!({"input": "Go on.", "previous_response_id": first["id"], "instructions": "Be short."});
+    let next = respond(&port, more.clone()).await;
+    assert_eq!(text(&next), text(&known), "its instructions count for itself alone");
+    assert_eq!(next["usage"]["input_tokens"], known["usage"]["input_tokens"]);
+    assert_eq!(next["previous_response_id"], first["id"]);
+    // Streamed, and from the answer that went on.
+    let third = json!({"input": "And then?", "previous_response_id": next["id"], "stream": true});
+    let events = port.post(PATH, &wish(third)).await.typed_events();
+    let third = &events.last().unwrap()["response"];
+    let tokens = |response: &Value| response["usage"]["input_tokens"].as_u64().unwrap();
+    assert!(tokens(third) > tokens(&next), "it holds all that was said");
+    // An item of it stands for what it is.
+    let mut referring = history;
+    referring[1] = json!({"type": "item_reference", "id": first["output"][0]["id"]});
+    let referring = json!({"input": referring, "instructions": "Be short."});
+    assert_eq!(text(&respond(&port, referring.clone()).await), text(&known));
+    // Another key knows nothing of it, nor is there what was not to be kept.
+    let zed = port.house.add_port_key("Zed".to_owned()).await.unwrap();
+    let as_zed = port.request("POST", PATH).with("Content-Type", "application/json");
+    let as_zed = as_zed.but("Authorization", format!("Bearer {}", zed.0));
+    for (more, param) in [(more, "previous_response_id"), (referring, "input")] {
+        let refused = port.ask(&as_zed.clone().body(wish(more).to_string().as_bytes())).await;
+        assert_eq!((refused.status, &refused.json()["error"]["param"]), (400, &json!(param)));
+    }
+    let unkept = respond(&port, json!({"store": false})).await;
+    assert_eq!(unkept["store"], false);
+    let more = json!({"previous_response_id": unkept["id"]});
+    let refused = port.post(PATH, &wish(more)).await;
+    assert_eq!(refused.error_code(), "previous_response_not_found");
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_servers_of_openai_do_is_left_out_and_namespaces_are_opened() {
+    let port = Port::open().await;
+    let go = tools()[0].clone();
+    let offered = json!([
+        {"type": "web_search"},
+        {"type": "local_shell"},
+        {"type": "namespace", "name": "house", "description": "Of the house.", "tools": [go]},
+    ]);
+    let wish = json!({"tools": offered, "tool_choice": "required", "parallel_tool_calls": false, "max_output_tokens": 200});
+    let response = respond(&port, wish).await;
+    let call = &response["output"][0];
+    assert_eq!(
+        (&call["type"], &call["namespace"], &call["name"]),
+        (&json!("function_call"), &json!("house"), &json!("go")),
+        "{response}"
+    );
+    assert_eq!(response["tools"].as_array().map(Vec::len), Some(1), "it says what was offered");
+    let result =
+        json!({"type": "function_call_output", "call_id": call["call_id"], "output": "Up there."});
+    let history = json!([{"role": "user", "content": "hi"}, call, result]);
+    respond(&port, json!({"input": history, "tools": offered})).await;
+    respond(&port, json!({"tools": [{"type": "web_search"}]})).await;
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_kept_or_not_done_is_refused_by_name() {
     let port = Port::open().await;
     for (more, param) in [
         (json!({"previous_response_id": "resp_1"}), "previous_response_id"),
@@ -146,7 +217,7 @@ async fn what_needs_a_memory_is_refused_by_name() {
             json!({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}),
             "input",
         ),
-        (json!({"tools": [{"type": "web_search"}]}), "tools"),
+        (json!({"tools": [{"type": "function"}]}), "tools"),
         (json!({"text": {"format": {"type": "xml"}}}), "text"),
     ] {
         assert_eq!(port.refused(PATH, &wish(more.clone())).await, (400, json!(param)), "{more}");

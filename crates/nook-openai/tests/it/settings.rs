@@ -28,9 +28,15 @@ fn at(house: &NodeHandle) -> u16 {
 
 /// The status with which `/v1/models` answers a page of `origin`.
 async fn status_for(address: SocketAddr, key: &str, origin: &str) -> u16 {
+    let headers = format!("Host: {address}\r\nOrigin: {origin}");
+    status_with(address, key, &headers).await
+}
+
+/// The status with which `/v1/models` answers a request with these headers.
+async fn status_with(address: SocketAddr, key: &str, headers: &str) -> u16 {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
-        "GET /v1/models HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nOrigin: {origin}\r\n\
+        "GET /v1/models HTTP/1.1\r\n{headers}\r\nConnection: close\r\n\
          Authorization: Bearer {key}\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -87,6 +93,24 @@ async fn web_pages_use_the_port_only_from_origins_that_are_set() {
         let key = house.port_settings().await.unwrap().key.0.clone();
         let address = ([127, 0, 0, 1], at(&house)).into();
         assert_eq!(status_for(address, &key, PAGE).await, status, "{allowed}");
+        house.shut_down().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_call_the_port_only_by_names_that_are_known_or_set() {
+    for (allowed, status) in [("[]", 403), ("[\"Kitchen.lan\"]", 200)] {
+        let (house, _home) =
+            opened(&format!("address = \"127.0.0.1:0\"\nallowed_hosts = {allowed}\n")).await;
+        let key = house.port_settings().await.unwrap().key.0.clone();
+        let address = ([127, 0, 0, 1], at(&house)).into();
+        // Whoever stands before the port may have another number, or the usual one.
+        for host in ["kitchen.lan".to_owned(), format!("kitchen.lan:{}", at(&house))] {
+            let answered = status_with(address, &key, &format!("Host: {host}")).await;
+            assert_eq!(answered, status, "{allowed} {host}");
+        }
+        let foreign = status_with(address, &key, "Host: evil.kitchen.lan").await;
+        assert_eq!(foreign, 403, "{allowed}");
         house.shut_down().await;
     }
 }

@@ -14,7 +14,7 @@ use crate::choice::Question;
 use crate::machine::{Effect, Requester, Surroundings, Task, Work};
 use crate::reply::CacheCosts;
 use nook_api::views::Wording;
-use nook_api::{Answer, GenerateRequest, NodeError, REPLIES_WAITING_MAX, Reach, Reply};
+use nook_api::{Answer, Counted, GenerateRequest, NodeError, REPLIES_WAITING_MAX, Reach, Reply};
 use nook_resources::catalogue::Entry;
 use nook_resources::open_models::Listed;
 
@@ -153,6 +153,21 @@ impl Requester {
             facts: self.estimates.facts(listed.digest, around.now),
         }
     }
+}
+
+/// The tokens of a prompt are counted in a task of its own, whatever else is made.
+pub(super) fn count(
+    model: ModelDigest,
+    request: Box<GenerateRequest>,
+    answer: Answer<Counted>,
+    around: &Surroundings<'_>,
+) -> Vec<Effect> {
+    let Some(entry) = around.entry(model) else {
+        let _ = answer.send(Err(ErrorCode::NotFound.into()));
+        return Vec::new();
+    };
+    let listed = entry.listed.clone();
+    vec![Effect::Start(Task(Work::Count { listed, request, answer }))]
 }
 
 /// Whether a whole request for the model of this name may run on another device of the owner.

@@ -108,6 +108,7 @@ impl Scene {
                 self.rounds.push(*round);
                 "probe".to_owned()
             }
+            Effect::Start(Task(Work::Count { .. })) => "count".to_owned(),
             Effect::Start(Task(Work::Embed { .. })) => "embed".to_owned(),
             Effect::Start(Task(Work::LookAtPlacement(look))) => {
                 format!("look at placement with {} movable", look.movable.len())

@@ -461,13 +461,14 @@ impl Generation {
             return Err(Over);
         };
         let piece = text.push(id);
+        let is_stopped = piece.stopped.is_some();
         let logprobs = logprobs.map(|logprobs| logprobs.spelt(&self.model.tokenizer));
-        if let Err(ReaderLeft) = self.sink.token(clock::now(), piece.text, id, logprobs).await {
+        if let Err(ReaderLeft) = self.sink.token(clock::now(), piece, id, logprobs).await {
             self.stopping = true;
             self.pending.push_back(Event::Cancel);
             return Ok(());
         }
-        if piece.stopped.is_some() {
+        if is_stopped {
             self.text = None;
             self.finish_with(FinishReason::Stop);
         } else if last {

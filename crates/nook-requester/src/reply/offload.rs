@@ -339,9 +339,10 @@ impl<'a> Offload<'a> {
     async fn say(&mut self, id: u32) -> Result<Option<FinishReason>, End> {
         let Some(text) = &mut self.text else { return Ok(Some(FinishReason::Stop)) };
         let piece = text.push(id);
+        let is_stopped = piece.stopped.is_some();
         self.said.0.push(id);
-        self.setup.sink.token(clock::now(), piece.text, id, None).await?;
-        if piece.stopped.is_some() {
+        self.setup.sink.token(clock::now(), piece, id, None).await?;
+        if is_stopped {
             self.text = None;
             return Ok(Some(FinishReason::Stop));
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nook_base::{ModelDigest, PeerId, Sensitive};
 use nook_pipeline::{HopMeasure, HopVisit, Joint, Measure, NormBounds, Report};
 use nook_plan::{Place, Segment};
-use nook_text::ReplyText;
+use nook_text::{Piece, ReplyText};
 use tokio::sync::{mpsc, watch};
 
 use crate::choice::{Choice, Encoded};
@@ -64,7 +64,8 @@ impl ReplySink {
         if let Some(passed) = Passed::of(&event) {
             self.tell_house(Note::Passed { reply: self.number, passed }).await;
         }
-        self.tell_piece(ReplyPiece { event, ids: Sensitive(ids), logprobs: None }).await
+        self.tell_piece(ReplyPiece { event, ids: Sensitive(ids), logprobs: None, stopped: None })
+            .await
     }
 
     async fn tell_piece(&self, piece: ReplyPiece) -> Result<(), ReaderLeft> {
@@ -78,7 +79,7 @@ impl ReplySink {
     pub(crate) async fn token(
         &mut self,
         now: Instant,
-        text: String,
+        piece: Piece,
         id: u32,
         logprobs: Option<PieceLogprobs>,
     ) -> Result<(), ReaderLeft> {
@@ -86,8 +87,9 @@ impl ReplySink {
         self.first.get_or_insert(now);
         self.last = Some(now);
         let tokens = self.tokens;
-        let event = ReplyEvent::TokenDelta { text, tokens };
-        self.tell_piece(ReplyPiece { event, ids: Sensitive(vec![id]), logprobs }).await
+        let event = ReplyEvent::TokenDelta { text: piece.text, tokens };
+        let stopped = piece.stopped.map(Sensitive);
+        self.tell_piece(ReplyPiece { event, ids: Sensitive(vec![id]), logprobs, stopped }).await
     }
 
     /// Text that was held back, at the end of a reply.

@@ -15,6 +15,7 @@ use nook_base::{Backend, LayerRange};
 use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
 use super::declare::{Found, Section, declare, narrowed};
+use super::host_names::HostNames;
 use super::kinds::SettingType;
 use super::model_names::ModelNames;
 use super::pausing::QuietHours;
@@ -59,6 +60,10 @@ declare! {
         /// Web pages that may use the port, by their origin. Others are refused.
         "port.allowed_origins" => allowed_origins: Vec<String> = Vec::new(),
             next_start(Side::Port).example("[\"http://localhost:3000\"]");
+        /// Other names by which programs may ask for this computer: that of a proxy before the
+        /// port, or the one that a container knows it by.
+        "port.allowed_hosts" => allowed_hosts: HostNames = HostNames::default(),
+            next_start(Side::Port).example("[\"host.docker.internal\"]");
     }
 
     /// The least trust that a paired computer needs for each purpose.

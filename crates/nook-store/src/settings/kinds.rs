@@ -10,6 +10,7 @@ use std::time::Duration;
 use nook_base::{ActivationDtype, Backend, LayerRange};
 use nook_trust::{DeviceName, TrustLevel};
 
+use super::host_names::HostNames;
 use super::model_names::{ModelNames, NAMES_MAX};
 use super::pausing::QuietHours;
 use super::setting::{Setting, Takes};
@@ -248,6 +249,20 @@ impl SettingType for ModelNames {
         let SettingValue::Texts(names) = value else { return None };
         (names.len() <= NAMES_MAX && names.iter().all(|it| !it.is_empty()))
             .then(|| Self(names.clone()))
+    }
+
+    fn write(&self) -> SettingValue {
+        SettingValue::Texts(self.0.clone())
+    }
+}
+
+impl SettingType for HostNames {
+    const TAKES: Takes =
+        Takes::Texts("at most 32 names of computers such as `kitchen.lan`, without a port or `*`");
+
+    fn read(value: &SettingValue, _: &Setting) -> Option<Self> {
+        let SettingValue::Texts(names) = value else { return None };
+        Self::of(names)
     }
 
     fn write(&self) -> SettingValue {

@@ -24,6 +24,7 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
     ("port.address", PORT, "the_port_is_where_it_is_set_to_be"),
     ("port.expose_to_lan", PORT, "other_machines_reach_the_port_only_where_it_is_exposed"),
     ("port.allowed_origins", PORT, "web_pages_use_the_port_only_from_origins_that_are_set"),
+    ("port.allowed_hosts", PORT, "programs_call_the_port_only_by_names_that_are_known_or_set"),
     ("gate.lend", WHOLE_NODE, "whom_layers_are_lent_to_is_decided_by_least_trust"),
     ("gate.borrow", WHOLE_NODE, "who_may_compute_on_prompts_is_decided_by_least_trust"),
     (

@@ -186,6 +186,8 @@ fn values_out_of_range_are_refused_with_what_is_allowed() {
         ("[port]\nallowed_origins = [\"*\"]\n", "port.allowed_origins"),
         ("[port]\nallowed_origins = [\"null\"]\n", "port.allowed_origins"),
         ("[port]\nallowed_origins = [\"http://x/\"]\n", "port.allowed_origins"),
+        ("[port]\nallowed_hosts = [\"*\"]\n", "port.allowed_hosts"),
+        ("[port]\nallowed_hosts = [\"kitchen:4587\"]\n", "port.allowed_hosts"),
         ("[gate]\nlend = \"unknown\"\n", "gate.lend"),
         ("[gate]\nborrow = \"blocked\"\n", "gate.borrow"),
         ("[device]\nkeyring = \"maybe\"\n", "device.keyring"),
@@ -298,6 +300,9 @@ fn another(setting: &nook_store::Setting) -> SettingValue {
         Takes::Text(_) if setting.key == "distributed_inference.backend" => "gpu:1".into(),
         Takes::Text(_) => {
             setting.example().expect("a test looks for it").trim_matches(['"', '\'']).into()
+        }
+        Takes::Texts(_) if setting.key == "port.allowed_hosts" => {
+            SettingValue::Texts(vec!["kitchen.lan".to_owned()])
         }
         Takes::Texts(_) => SettingValue::Texts(vec!["http://localhost:3000".to_owned()]),
     }

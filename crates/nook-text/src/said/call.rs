@@ -98,6 +98,11 @@ impl CallReader {
         Self { form, before: before.into(), scan: Scan::default(), state: State::Head }
     }
 
+    /// Whether a mark stood before it, which nothing but a call follows.
+    pub(super) fn has_mark(&self) -> bool {
+        !self.before.trim().is_empty()
+    }
+
     /// Reads from `held`, which it leaves alone until the call is over and then cuts.
     pub(super) fn read(
         &mut self,

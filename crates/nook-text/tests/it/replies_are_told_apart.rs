@@ -15,6 +15,10 @@ fn told(form: ReplyForm, pieces: &[&str]) -> String {
     let mut parser = SaidParser::new(form);
     let mut said: Vec<Said> = pieces.iter().flat_map(|piece| parser.push(piece)).collect();
     said.extend(parser.finish());
+    joined(said)
+}
+
+fn joined(said: Vec<Said>) -> String {
     let (mut text, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for piece in said {
         match piece {
@@ -135,6 +139,41 @@ fn calls_beyond_those_that_are_wanted_are_dropped() {
     let one = ReplyForm { calls_max: 1, ..form(Some(ToolForm::Hermes), Thought::None) };
     let two = "<tool_call>{\"name\": \"look\", \"arguments\": {}}</tool_call>".repeat(2);
     check(&one, &two, "||look({})");
+}
+
+/// What a reply is that its limit cut here, letter by letter.
+#[track_caller]
+fn check_cut(form: &ReplyForm, reply: &str, expected: &str) {
+    let mut parser = SaidParser::new(form.clone());
+    let mut said = Vec::new();
+    for letter in reply.chars() {
+        said.extend(parser.push(&letter.to_string()));
+    }
+    said.extend(parser.cut());
+    assert_eq!(joined(said), expected, "{reply}");
+}
+
+#[test]
+fn what_a_cut_leaves_of_a_mark_is_nobodys_text() {
+    let hermes = form(Some(ToolForm::Hermes), Thought::Perhaps);
+    check_cut(&hermes, "I look. <tool_c", "I look.||");
+    check_cut(&hermes, "I look. <tool_call>", "I look.||");
+    check_cut(&hermes, "<tool_call>{\"name\": \"lo", "||");
+    check_cut(&hermes, "<tool_call>{\"name\": \"look\", \"arguments\": {\"a", "||look({\"a)");
+    check_cut(&hermes, "<tool_call>{\"name\": \"rest\"}</tool_c", "||rest({})");
+    check_cut(&hermes, "<thin", "||");
+    check_cut(&hermes, "<think>Hm.</thin", "|Hm.|");
+    check_cut(&hermes, "Half a word", "Half a word||");
+    let mistral = form(Some(ToolForm::Mistral), Thought::None);
+    check_cut(
+        &mistral,
+        "[TOOL_CALLS] [{\"name\": \"rest\", \"arguments\": {}}, {\"na",
+        "||rest({})",
+    );
+    // Nothing says that this was to be a call.
+    let llama = form(Some(ToolForm::Llama), Thought::None);
+    check_cut(&llama, "{\"answer\": \"for", "{\"answer\": \"for||");
+    check_cut(&ReplyForm::plain(), "a <tool_c", "a <tool_c||");
 }
 
 proptest! {

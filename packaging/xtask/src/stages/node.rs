@@ -12,23 +12,24 @@ use crate::stages::{Outcome, Round, ui};
 /// Starting a node is quick; a run that takes longer hangs.
 const RUN_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// The tests.
-const FILE: &str = "openai.test.mjs";
+const FILES: [&str; 3] = ["openai.test.mjs", "anthropic.test.mjs", "ollama.test.mjs"];
 
 /// Foreign programs at the local port.
 pub(crate) fn clients(round: &mut Round) -> Result<Outcome> {
     let folder = round.places.node_tests();
     let built = round.built.as_ref().context("nothing was built")?;
-    if !folder.join(FILE).exists() {
-        return Ok(Outcome::NotThere { missing: format!("tests/node/{FILE}") });
+    if let Some(file) = FILES.iter().find(|file| !folder.join(file).exists()) {
+        return Ok(Outcome::NotThere { missing: format!("tests/node/{file}") });
     }
     let Some(nook) = built.program("nook") else {
         return Ok(Outcome::NotThere { missing: "the program `nook`".to_owned() });
     };
     ui::install(&folder)?;
     Program::new("node", &folder)
-        .args(["--test", FILE])
+        .args(["--test", "--test-concurrency=1"])
+        .args(FILES)
         .env("NOOK_BIN", nook)
         .within(RUN_LIMIT)
         .test()?;
-    Ok(Outcome::Passed { note: FILE.to_owned() })
+    Ok(Outcome::Passed { note: FILES.join(", ") })
 }

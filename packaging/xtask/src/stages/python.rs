@@ -17,7 +17,8 @@ use crate::stages::{Outcome, Round};
 /// Starting several nodes and a window is quick; a file that takes longer hangs.
 const FILE_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Tests of foreign programs at the port.
-const CLIENT_FILES: [&str; 2] = ["test_openai.py", "test_examples.py"];
+const CLIENT_FILES: [&str; 4] =
+    ["test_openai.py", "test_anthropic.py", "test_ollama.py", "test_examples.py"];
 /// What is asked of packed programs, wherever they lie.
 const PACKAGE_FILE: &str = "test_package.py";
 /// Tests of tray and windows; each gets a display, a session bus and a home of its own.
