@@ -33,7 +33,7 @@ mod timeline;
 mod trouble;
 mod wording;
 
-pub use condition::{Condition, GpuUseView};
+pub use condition::{Condition, GpuHoldsView, GpuUseView};
 pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,
     ThoughtView,

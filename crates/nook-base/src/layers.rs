@@ -40,14 +40,27 @@ impl LayerRange {
 
     /// Layers `start..start + len`, saturating at `u32::MAX`.
     #[must_use]
-    pub fn with_len(start: u32, len: u32) -> Self {
+    pub const fn with_len(start: u32, len: u32) -> Self {
         Self { start, end: start.saturating_add(len) }
     }
 
     /// All layers of a model of `layers` layers.
     #[must_use]
-    pub fn all(layers: u32) -> Self {
+    pub const fn all(layers: u32) -> Self {
         Self { start: 0, end: layers }
+    }
+
+    /// `layers`, which ascend, as ranges in order that do not touch.
+    #[must_use]
+    pub fn joined(layers: impl IntoIterator<Item = u32>) -> Vec<Self> {
+        let mut ranges: Vec<Self> = Vec::new();
+        for layer in layers {
+            match ranges.last_mut() {
+                Some(last) if last.end == layer => last.end = layer.saturating_add(1),
+                _ => ranges.push(Self::with_len(layer, 1)),
+            }
+        }
+        ranges
     }
 
     /// First layer.

@@ -1,5 +1,6 @@
 //! The command line, as typed. `nook worker` is not of it: `main` starts that before it reads this.
 
+mod bench;
 mod debug;
 mod settings;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use nook_base::{ActivationDtype, Backend};
 
+pub(crate) use bench::Bench;
 pub(crate) use debug::{Debug, DebugLogits, DebugSubject, DebugTemplate, IsaChoice};
 pub(crate) use settings::{SettingsAction, SettingsWish};
 
@@ -52,6 +54,9 @@ pub(crate) enum Command {
     House(House),
     /// Look inside: model files, token ids, rendered templates, logits. Needs no running node.
     Debug(Debug),
+    /// Measure how fast the processor and the graphics cards of this computer compute a model, and compare what
+    /// they compute. Needs no running node.
+    Bench(Bench),
     /// Print the script with which a shell completes this command.
     Completions {
         /// The shell.

@@ -99,7 +99,7 @@ fn show_gguf(view: &GgufView) {
     let rows: Vec<Vec<String>> = view
         .metadata
         .iter()
-        .map(|(key, value)| vec![format!("  {}", plain(key)), short(value)])
+        .map(|(key, value)| vec![format!("  {}", output::plain(key)), short(value)])
         .collect();
     if !rows.is_empty() {
         output::table(&["  KEY", "VALUE"], &rows);
@@ -111,7 +111,7 @@ fn show_gguf(view: &GgufView) {
         .map(|tensor| {
             let dimensions: Vec<String> = tensor.dimensions.iter().map(u64::to_string).collect();
             vec![
-                format!("  {}", plain(&tensor.name)),
+                format!("  {}", output::plain(&tensor.name)),
                 tensor.kind.to_owned(),
                 dimensions.join(" x "),
                 tensor.start.to_string(),
@@ -125,11 +125,11 @@ fn show_gguf(view: &GgufView) {
     output::line(match &view.verdict {
         ModelVerdict::Accepted { architecture, quantisation, layers, weight_bytes, .. } => format!(
             "\nusable as a model: {} {}, {layers} layers, {weight_bytes} bytes of weights",
-            plain(architecture),
-            plain(quantisation)
+            output::plain(architecture),
+            output::plain(quantisation)
         ),
         ModelVerdict::Refused { fault, remedy } => {
-            format!("\nnot usable as a model: it {}. {remedy}", plain(fault))
+            format!("\nnot usable as a model: it {}. {remedy}", output::plain(fault))
         }
     });
 }
@@ -138,7 +138,7 @@ fn show_gguf(view: &GgufView) {
 fn short(value: &Value) -> String {
     match value {
         Value::String(text) => {
-            let shown = plain(&text.chars().take(SHOWN_CHARS).collect::<String>());
+            let shown = output::plain(&text.chars().take(SHOWN_CHARS).collect::<String>());
             let more = if text.chars().nth(SHOWN_CHARS).is_some() { " …" } else { "" };
             format!("\"{shown}\"{more}")
         }
@@ -149,13 +149,6 @@ fn short(value: &Value) -> String {
         }
         other => other.to_string(),
     }
-}
-
-/// Text from a file, without anything that could steer the terminal.
-fn plain(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] })
-        .collect()
 }
 
 fn show_template(wish: DebugTemplate, json: bool) -> anyhow::Result<()> {

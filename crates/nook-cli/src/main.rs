@@ -2,12 +2,13 @@
 //!
 //! A thin front end: arguments are read in `arguments`, every command talks to a node over the
 //! control socket (`connection` connects to the running one, or starts one for the length of the
-//! command), and `output` is the only place that prints, `endings` knows the exit statuses. `debug`
-//! and `manual` need no node: they look into files, and at the command line itself. Started as
+//! command), and `output` is the only place that prints, `endings` knows the exit statuses. `debug`,
+//! `bench` and `manual` need no node: they look into files, and at the command line itself. Started as
 //! `nook worker` it is the worker process.
 
 mod arguments;
 mod ask;
+mod bench;
 mod chat;
 mod connection;
 mod debug;
@@ -78,6 +79,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Chat(chat) => chat::run(home, chat).await,
         Command::House(house) => house::run(house).await,
         Command::Debug(debug) => debug::run(debug),
+        Command::Bench(bench) => bench::run(bench).await,
         Command::Completions { shell } => manual::completions(shell),
         Command::Manual { folder } => manual::write(&folder),
     }

@@ -45,6 +45,13 @@ pub(crate) fn json_line(value: &impl Serialize) {
     }
 }
 
+/// Text from a file, without anything that could steer the terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] })
+        .collect()
+}
+
 /// A bar of bytes on the terminal; none where standard error is no terminal.
 pub(crate) fn bar() -> Option<ProgressBar> {
     if !std::io::stderr().is_terminal() {

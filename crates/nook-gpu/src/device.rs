@@ -56,6 +56,8 @@ pub struct OpenOptions {
     pub binding_bytes: Option<u64>,
     /// Multiplications of one submission, if they are to be fewer than usual.
     pub submission_work: Option<u64>,
+    /// Whether its memory counts as the computer's own, if not as the driver says.
+    pub shares_memory: Option<bool>,
 }
 
 /// An open GPU.
@@ -99,7 +101,8 @@ impl Gpu {
     ///
     /// [`GpuError::Missing`], [`GpuError::UnknownAdapter`] or [`GpuError::Unusable`].
     pub fn open(options: &OpenOptions) -> Result<Self, GpuError> {
-        let (adapter, info) = choose(&options.choice)?;
+        let (adapter, mut info) = choose(&options.choice)?;
+        info.shares_memory = options.shares_memory.unwrap_or(info.shares_memory);
         let unusable = |reason: String| GpuError::Unusable { name: info.name.clone(), reason };
         let may_use_subgroups =
             !matches!(options.kernels, Some(KernelSet::Exact | KernelSet::Portable));

@@ -100,17 +100,8 @@ pub(crate) fn hull(ranges: &[LayerRange]) -> Option<LayerRange> {
 
 /// The parts of `range` that lie in none of `kept`.
 pub(crate) fn without(range: LayerRange, kept: &[LayerRange]) -> Vec<LayerRange> {
-    let mut parts: Vec<LayerRange> = Vec::new();
     let free = range.iter().filter(|layer| !kept.iter().any(|kept| kept.contains_layer(*layer)));
-    for layer in free {
-        match parts.last_mut() {
-            Some(last) if last.end() == layer => {
-                *last = LayerRange::with_len(last.start(), last.len() + 1);
-            }
-            _ => parts.push(LayerRange::with_len(layer, 1)),
-        }
-    }
-    parts
+    LayerRange::joined(free)
 }
 
 #[cfg(test)]

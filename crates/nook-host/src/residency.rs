@@ -31,6 +31,10 @@ pub struct Residency {
     models: BTreeMap<ModelDigest, WorkerStatus>,
     /// Bytes that programs could still take, as the system counts; absent before the first answer.
     available: Option<u64>,
+    /// Bytes of a card's own memory that each model may take, beside the computer's.
+    cards: BTreeMap<ModelDigest, u64>,
+    /// Whether it matters what else is done with a card.
+    pub(crate) watches_cards: bool,
     /// What the workers were told last of what they may take.
     pub(crate) told: Option<(WorkerLimits, MemoryShares)>,
     is_asking: bool,
@@ -44,6 +48,10 @@ pub struct Surveyed {
     pub(crate) models: Vec<(ModelDigest, Option<WorkerStatus>)>,
     /// See [`Residency::available`].
     pub(crate) available: u64,
+    /// See [`Residency::cards`].
+    pub(crate) cards: BTreeMap<ModelDigest, u64>,
+    /// See [`Residency::watches_cards`].
+    pub(crate) watches_cards: bool,
 }
 
 impl Residency {
@@ -85,6 +93,28 @@ impl Residency {
         kept.fold(self.available(), u64::saturating_add).saturating_sub(OWNERS_MEMORY)
     }
 
+    /// Bytes of a card's own memory that `model` may take in all. What lies there is not lent of the
+    /// computer's memory.
+    pub(crate) fn card_bytes(&self, model: ModelDigest) -> u64 {
+        self.cards.get(&model).copied().unwrap_or(0)
+    }
+
+    /// Those of [`Self::card_bytes`] that are free.
+    pub(crate) fn card_free(&self, model: ModelDigest) -> u64 {
+        self.card_bytes(model).saturating_sub(self.card_used())
+    }
+
+    /// The most of [`Self::card_free`] of any model.
+    pub(crate) fn cards_free(&self) -> u64 {
+        let most = self.cards.values().copied().max().unwrap_or(0);
+        most.saturating_sub(self.card_used())
+    }
+
+    /// Bytes that all workers have on a card.
+    fn card_used(&self) -> u64 {
+        self.models.values().map(|status| status.on_gpu.bytes).fold(0, u64::saturating_add)
+    }
+
     /// What each worker may have lent so that all together stay below `cap` and the machine has
     /// what it needs.
     pub(crate) fn shares(&self, cap: u64) -> MemoryShares {
@@ -114,6 +144,8 @@ impl Residency {
     pub(crate) fn take(&mut self, surveyed: Surveyed, now: Instant) {
         self.is_asking = false;
         self.available = Some(surveyed.available);
+        self.cards = surveyed.cards;
+        self.watches_cards = surveyed.watches_cards;
         let mut before = std::mem::take(&mut self.models);
         for (model, status) in surveyed.models {
             if status.is_none() {
@@ -146,12 +178,13 @@ mod tests {
             parked: 0,
             parked_bytes: 0,
             lent_bytes,
+            on_gpu: nook_wire::GpuHolding::default(),
             backend: nook_base::Backend::Native,
         }
     }
 
     fn surveyed(models: Vec<(ModelDigest, Option<WorkerStatus>)>) -> Surveyed {
-        Surveyed { models, available: 7 }
+        Surveyed { models, available: 7, cards: BTreeMap::new(), watches_cards: false }
     }
 
     #[test]
@@ -188,7 +221,15 @@ mod tests {
             (OWNERS_MEMORY - 4_000, shares([11_000, 21_000], 1_000)),
             (0, shares([10_000, 20_000], 0)),
         ] {
-            residency.take(Surveyed { models: models(), available }, now);
+            residency.take(
+                Surveyed {
+                    models: models(),
+                    available,
+                    cards: BTreeMap::new(),
+                    watches_cards: false,
+                },
+                now,
+            );
             assert_eq!(residency.shares(64_000), expected, "{available}");
         }
     }

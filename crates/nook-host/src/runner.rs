@@ -188,7 +188,10 @@ impl Runner {
         let memory_free = self.memory_free;
         self.tasks.spawn_until_cancelled("survey", async move {
             let models = workers.survey().await;
-            let surveyed = Surveyed { models, available: memory_free() };
+            let backends = workers.backends();
+            let (cards, watches_cards) = (backends.cards(), backends.watches_cards());
+            let available = memory_free();
+            let surveyed = Surveyed { models, available, cards, watches_cards };
             // A node that is leaving asks nothing any more.
             let _ = events.send(HostEvent::Surveyed(surveyed)).await;
         });

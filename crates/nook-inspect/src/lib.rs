@@ -6,6 +6,7 @@
 //! answers prompts: the header reader of `nook-model`, tokenizer and template of `nook-text`,
 //! layers and the wire encoding. Files may lie anywhere and may be hostile.
 
+mod bench;
 mod gguf;
 mod logits;
 mod text;
@@ -19,6 +20,7 @@ use nook_model::{Fault, ModelError, StepError};
 use nook_text::{EncodeError, TemplateError, TokenizerError};
 use nook_wire::{DecodeError, TensorError};
 
+pub use bench::{BenchView, BenchWish, BenchedModel, bench, benched_model};
 pub use gguf::{GgufView, ModelVerdict, TensorView, gguf};
 pub use logits::{Instructions, LogitsView, LogitsWish, PartView, logits};
 pub use text::{

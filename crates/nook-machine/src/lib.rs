@@ -9,6 +9,7 @@
 
 mod awake;
 mod battery;
+mod card_load;
 mod cards;
 mod careful;
 mod hours;
@@ -35,6 +36,9 @@ pub struct Conditions {
     /// The share of all processor time that programs other than this one and its workers took since
     /// the look before, 0 to 1; `None` at the first look.
     pub others_load: Option<f32>,
+    /// The share of the busiest graphics card that other programs took since the look before, 0 to 1;
+    /// `None` where nothing tells.
+    pub others_card_load: Option<f32>,
     /// Whether the window in front fills the screen and is not one of ours; `None`: the desktop
     /// does not say.
     pub full_screen: Option<bool>,
@@ -47,6 +51,7 @@ pub struct Conditions {
 pub struct Machine {
     battery: Careful<battery::Battery>,
     load: Careful<load::Load>,
+    card: Careful<card_load::CardLoad>,
     screen: Careful<screen::Screen>,
 }
 
@@ -56,6 +61,7 @@ impl Machine {
         Conditions {
             on_battery: self.battery.look("battery", battery::Battery::is_drained),
             others_load: self.load.look("load", load::Load::of_others),
+            others_card_load: self.card.look("card", card_load::CardLoad::of_others),
             full_screen: self.screen.look("screen", screen::Screen::is_filled),
             minute_of_day: hours::minute_of_day(),
         }

@@ -18,7 +18,6 @@ use crate::reader::Reader;
 use crate::shape::ModelShape;
 
 pub use partial::TensorRange;
-pub(crate) use partial::layer_ranges;
 
 /// Widest hidden states of a model that computes in full precision by itself.
 pub const SMALL_HIDDEN: u32 = 512;

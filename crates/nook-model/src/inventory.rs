@@ -12,7 +12,7 @@ use std::sync::Arc;
 use nook_base::{LayerRange, ModelPart};
 
 use crate::error::Fault;
-use crate::file::{ModelFile, layer_ranges};
+use crate::file::ModelFile;
 use crate::parts::{Block, LayerInputs, Norm, RopeSet};
 use crate::weights::{Part, Source, Weights};
 
@@ -120,7 +120,7 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
     /// The layers that are held: ranges in order that do not touch.
     pub(crate) fn held(&self) -> Vec<LayerRange> {
         let layers = (0u32..).zip(&self.layers);
-        layer_ranges(layers.filter(|(_, layer)| layer.is_some()).map(|(index, _)| index))
+        LayerRange::joined(layers.filter(|(_, layer)| layer.is_some()).map(|(index, _)| index))
     }
 
     /// What of `part` is not held, in words; `None` when nothing is missing.

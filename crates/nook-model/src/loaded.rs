@@ -10,27 +10,23 @@
 
 #[cfg(feature = "candle")]
 mod card;
+mod divided;
+mod executor;
 mod gpu;
 pub mod handover;
 pub mod pass;
 pub mod session;
 
-use std::sync::{Mutex, PoisonError};
-
 use nook_base::{LayerRange, ModelPart};
-use nook_gpu::Choice;
-use nook_kernels::{Arithmetic, CacheKind, Compute};
+use nook_kernels::{CacheKind, Compute};
 
 use crate::device::Device;
 use crate::error::{Fault, ModelError};
 use crate::file::ModelFile;
-use crate::inventory::{Inventory, Loading};
-use crate::parts::{Block, LayerState, StateShape};
-use crate::weights::{Held, Named};
-#[cfg(feature = "candle")]
-use card::Card;
+use crate::parts::{Block, LayerState};
+use crate::weights::Named;
+use executor::{Cpu, Executor};
 use gpu::GpuExecutor;
-use pass::Workspace;
 use session::Session;
 
 /// How a model is loaded.
@@ -56,6 +52,9 @@ pub enum Precision {
     Fast,
 }
 
+const EMBEDDING: ModelPart = ModelPart { layers: LayerRange::all(0), embedding: true, head: false };
+const HEAD: ModelPart = ModelPart { layers: LayerRange::all(0), embedding: false, head: true };
+
 /// A model with some of its weights in memory.
 #[derive(Debug)]
 pub struct LoadedModel {
@@ -63,39 +62,6 @@ pub struct LoadedModel {
     compute: Compute,
     cache: CacheKind,
     executor: Executor,
-}
-
-/// What holds the weights and computes with them.
-#[derive(Debug)]
-pub(crate) enum Executor {
-    /// The kernels of `nook-kernels`.
-    Cpu(Cpu),
-    /// `nook-gpu`, on a GPU of any vendor.
-    Gpu(GpuExecutor),
-    /// candle, on a graphics card.
-    #[cfg(feature = "candle")]
-    Card(Card),
-}
-
-/// Weights for the CPU.
-#[derive(Debug)]
-pub(crate) struct Cpu {
-    arithmetic: Arithmetic,
-    pub(crate) inventory: Inventory<Held>,
-    /// Buffers between two steps. The lock guards the list alone, not a step.
-    workspaces: Mutex<Vec<Workspace>>,
-}
-
-/// Runs `$body` with `$inventory` standing for the inventory of either executor.
-macro_rules! with_inventory {
-    ($executor:expr, $inventory:ident => $body:expr) => {
-        match $executor {
-            Executor::Cpu(Cpu { inventory: $inventory, .. }) => $body,
-            Executor::Gpu(GpuExecutor { inventory: $inventory, .. }) => $body,
-            #[cfg(feature = "candle")]
-            Executor::Card(Card { inventory: $inventory, .. }) => $body,
-        }
-    };
 }
 
 impl LoadedModel {
@@ -118,15 +84,23 @@ impl LoadedModel {
             return Ok(Self::with_compute(file, compute, options.precision));
         }
         let full = options.precision.is_full(&file);
-        let opened = match device {
-            Device::Gpu(number) => on_gpu(Choice::Index(number), full, &file),
-            Device::BestGpu => on_gpu(Choice::Best, full, &file),
-            _ => Executor::card(device, full, &file),
-        };
-        match opened {
+        match Executor::open(device, full, &file) {
             Ok(executor) => Ok(Self { cache: cache_kind(full), file, compute, executor }),
             Err(fault) => Err(file.error(fault)),
         }
+    }
+
+    /// As [`Self::new_on`], but a GPU need not do it all: layers that it has no memory or no kernels
+    /// for are computed by the CPU. On a device that is no GPU of `nook-gpu` the same as there.
+    pub fn new_beside(
+        file: ModelFile,
+        device: Device,
+        options: LoadOptions,
+    ) -> Result<Self, ModelError> {
+        let mut model = Self::new_on(file, device, options)?;
+        let full = options.precision.is_full(&model.file);
+        model.executor = model.executor.beside_cpu(full, &model.file);
+        Ok(model)
     }
 
     /// As [`Self::new_on`], on an open GPU, whose memory budget all models on it share.
@@ -147,12 +121,39 @@ impl LoadedModel {
         Ok(Self { cache: cache_kind(full), file, compute, executor })
     }
 
+    /// As [`Self::with_gpu`], with the CPU beside it, as in [`Self::new_beside`].
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::NoThreads`].
+    pub fn with_gpu_and_cpu(
+        file: ModelFile,
+        gpu: &nook_gpu::Gpu,
+        options: LoadOptions,
+    ) -> Result<Self, ModelError> {
+        let mut model = Self::with_gpu(file, gpu, options)?;
+        let full = options.precision.is_full(&model.file);
+        model.executor = model.executor.beside_cpu(full, &model.file);
+        Ok(model)
+    }
+
     /// The GPU that it computes on, if it is one of `nook-gpu`'s.
     #[must_use]
     pub fn gpu(&self) -> Option<&nook_gpu::Gpu> {
         match &self.executor {
             Executor::Gpu(gpu) => Some(gpu.gpu()),
+            Executor::Divided(divided) => Some(divided.gpu.gpu()),
             _ => None,
+        }
+    }
+
+    /// The layers that are held and that a GPU computes: ranges in order that do not touch.
+    #[must_use]
+    pub fn held_on_gpu(&self) -> Vec<LayerRange> {
+        match &self.executor {
+            Executor::Gpu(gpu) => gpu.inventory.held(),
+            Executor::Divided(divided) => divided.gpu.inventory.held(),
+            _ => Vec::new(),
         }
     }
 
@@ -163,12 +164,8 @@ impl LoadedModel {
         if !full && let Some(format) = file.slow_format() {
             tracing::warn!(model = file.name(), %format, "weights without a fast kernel: slow");
         }
-        let cpu = Cpu {
-            arithmetic: if full { Arithmetic::Floats } else { Arithmetic::Bytes },
-            inventory: Inventory::new(file.shape().layers),
-            workspaces: Mutex::new(Vec::new()),
-        };
-        Self { cache: cache_kind(full), file, compute, executor: Executor::Cpu(cpu) }
+        let executor = Executor::Cpu(Cpu::new(full, &file));
+        Self { cache: cache_kind(full), file, compute, executor }
     }
 
     /// The file.
@@ -189,6 +186,7 @@ impl LoadedModel {
         match &self.executor {
             Executor::Cpu(_) => Device::Cpu,
             Executor::Gpu(gpu) => gpu.device(),
+            Executor::Divided(divided) => divided.gpu.device(),
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.device(),
         }
@@ -205,7 +203,7 @@ impl LoadedModel {
     pub fn cache_bytes(&self, layers: LayerRange, positions: u32) -> u64 {
         let positions = match &self.executor {
             Executor::Cpu(_) => positions,
-            Executor::Gpu(_) => gpu::whole_blocks(positions),
+            Executor::Gpu(_) | Executor::Divided(_) => gpu::whole_blocks(positions),
             #[cfg(feature = "candle")]
             Executor::Card(_) => card::whole_blocks(positions),
         };
@@ -219,8 +217,26 @@ impl LoadedModel {
         match &self.executor {
             Executor::Cpu(_) => self.file.weight_bytes(part),
             Executor::Gpu(gpu) => gpu.part_bytes(&self.file, part),
+            Executor::Divided(divided) => {
+                let (in_memory, on_gpu) = divided.part_bytes(&self.file, part);
+                in_memory.saturating_add(on_gpu)
+            }
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.part_bytes(&self.file, part),
+        }
+    }
+
+    /// Those of [`Self::part_bytes`] that are in the computer's memory, or would be: a card has its
+    /// own.
+    #[must_use]
+    pub fn part_bytes_in_memory(&self, part: &ModelPart) -> u64 {
+        let all = self.part_bytes(part);
+        if self.gpu().is_none_or(|gpu| gpu.info().shares_memory) {
+            return all;
+        }
+        match &self.executor {
+            Executor::Divided(divided) => divided.part_bytes(&self.file, part).0,
+            _ => 0,
         }
     }
 
@@ -239,11 +255,9 @@ impl LoadedModel {
             return Err(file.error(Fault::OtherLayout));
         }
         let loaded = match &mut self.executor {
-            Executor::Cpu(Cpu { arithmetic, inventory, .. }) => {
-                let mut loading = Loading::new(file, &self.compute, *arithmetic);
-                inventory.load(file, part, &mut loading)
-            }
+            Executor::Cpu(cpu) => cpu.load(file, part, &self.compute),
             Executor::Gpu(gpu) => gpu.load(file, part),
+            Executor::Divided(divided) => divided.load(file, part, &self.compute),
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.load(file, part),
         };
@@ -252,50 +266,43 @@ impl LoadedModel {
 
     /// Gives the memory of `layers` back. Sessions over them fail from their next step on.
     pub fn release(&mut self, layers: LayerRange) {
-        with_inventory!(&mut self.executor, inventory => inventory.release(layers));
+        self.executor.release(layers);
     }
 
     /// Gives the memory of the embedding back.
     pub fn release_embedding(&mut self) {
-        with_inventory!(&mut self.executor, inventory => inventory.release_embedding());
+        self.executor.release_embedding();
     }
 
     /// Gives the memory of the head back.
     pub fn release_head(&mut self) {
-        with_inventory!(&mut self.executor, inventory => inventory.release_head());
+        self.executor.release_head();
     }
 
     /// For when nothing will be computed for a while: gives back the buffers between two steps,
     /// which the next step makes anew, and what the allocator still holds of everything that was
     /// freed.
     pub fn rest(&mut self) {
-        match &mut self.executor {
-            Executor::Cpu(cpu) => {
-                *cpu.workspaces.get_mut().unwrap_or_else(PoisonError::into_inner) = Vec::new();
-            }
-            Executor::Gpu(gpu) => gpu.rest(),
-            #[cfg(feature = "candle")]
-            Executor::Card(_) => {}
-        }
+        self.executor.rest();
         nook_kernels::heap::give_back();
     }
 
     /// The layers that are held: ranges in order that do not touch.
     #[must_use]
     pub fn held(&self) -> Vec<LayerRange> {
-        with_inventory!(&self.executor, inventory => inventory.held())
+        self.executor.held()
     }
 
     /// Whether the embedding is held.
     #[must_use]
     pub fn has_embedding(&self) -> bool {
-        with_inventory!(&self.executor, inventory => inventory.embedding().is_some())
+        self.missing(&EMBEDDING).is_none()
     }
 
     /// Whether the head is held.
     #[must_use]
     pub fn has_head(&self) -> bool {
-        with_inventory!(&self.executor, inventory => inventory.head().is_some())
+        self.missing(&HEAD).is_none()
     }
 
     /// Whether all of `part` is held.
@@ -307,11 +314,8 @@ impl LoadedModel {
     /// Bytes of the weights that are held.
     #[must_use]
     pub fn weight_bytes(&self) -> u64 {
-        let ends = ModelPart {
-            layers: LayerRange::all(0),
-            embedding: self.has_embedding(),
-            head: self.has_head(),
-        };
+        let (embedding, head) = (self.has_embedding(), self.has_head());
+        let ends = ModelPart { embedding, head, ..EMBEDDING };
         let layers = self.held().into_iter().map(|layers| {
             // What any layer needs is counted with each range; it is a few hundred bytes.
             self.part_bytes(&ModelPart::inner(layers))
@@ -338,23 +342,16 @@ impl LoadedModel {
 
     /// What of `part` is not held, in words; `None` when nothing is missing.
     pub(crate) fn missing(&self, part: &ModelPart) -> Option<String> {
-        with_inventory!(&self.executor, inventory => inventory.missing(part))
+        self.executor.missing(part)
     }
 
     pub(crate) fn executor(&self) -> &Executor {
         &self.executor
     }
 
-    /// What a new session remembers of `block`: nothing yet.
-    pub(crate) fn empty_state(&self, block: &Block<Named>) -> LayerState {
-        let shape = block.state();
-        match &self.executor {
-            _ if shape == StateShape::Nothing => shape.empty(self.cache),
-            Executor::Cpu(_) => shape.empty(self.cache),
-            Executor::Gpu(gpu) => LayerState::on_device(gpu.empty_state(shape, self.cache)),
-            #[cfg(feature = "candle")]
-            Executor::Card(card) => LayerState::on_device(card.empty_state(shape, self.cache)),
-        }
+    /// What a new session remembers of the layer `index`: nothing yet.
+    pub(crate) fn empty_state(&self, index: u32, block: &Block<Named>) -> LayerState {
+        self.executor.empty_state(index, block.state(), self.cache)
     }
 
     fn check_layers(&self, layers: LayerRange) -> Result<(), ModelError> {
@@ -363,37 +360,6 @@ impl LoadedModel {
             return Ok(());
         }
         Err(self.file.error(Fault::NoSuchLayers { layers: total, asked: layers.to_string() }))
-    }
-}
-
-impl Executor {
-    /// A graphics card, or candle in its place.
-    #[cfg(feature = "candle")]
-    fn card(device: Device, full: bool, file: &ModelFile) -> Result<Self, Fault> {
-        Ok(Self::Card(Card::open(device, full, file)?))
-    }
-
-    /// This build knows none.
-    #[cfg(not(feature = "candle"))]
-    fn card(device: Device, _: bool, _: &ModelFile) -> Result<Self, Fault> {
-        Err(Fault::DeviceSupport { device: device.to_string() })
-    }
-}
-
-fn on_gpu(choice: Choice, full: bool, file: &ModelFile) -> Result<Executor, Fault> {
-    GpuExecutor::open(choice, full, file).map(Executor::Gpu)
-}
-
-impl Cpu {
-    /// Buffers for one step: those of an earlier one, where no other step has them.
-    pub(crate) fn take_workspace(&self) -> Workspace {
-        let mut all = self.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
-        all.pop().unwrap_or_default()
-    }
-
-    /// Keeps buffers for the next step.
-    pub(crate) fn keep_workspace(&self, workspace: Workspace) {
-        self.workspaces.lock().unwrap_or_else(PoisonError::into_inner).push(workspace);
     }
 }
 

@@ -243,8 +243,13 @@ mod tests {
 
     #[test]
     fn a_machine_on_battery_or_in_a_game_is_left_in_peace() {
-        let rest =
-            Conditions { on_battery: None, others_load: None, full_screen: None, minute_of_day: 0 };
+        let rest = Conditions {
+            on_battery: None,
+            others_load: None,
+            others_card_load: None,
+            full_screen: None,
+            minute_of_day: 0,
+        };
         assert!(is_at_rest(&rest), "what the machine does not say holds nothing up");
         let mains = Conditions { on_battery: Some(false), full_screen: Some(false), ..rest };
         assert!(is_at_rest(&mains));

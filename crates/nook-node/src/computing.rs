@@ -1,16 +1,18 @@
 //! What computes models on this computer: when that is measured, how it is kept over a restart, and
 //! what the doctor says of it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nook_api::Answer;
 use nook_api::doctor::{Finding, Verdict};
-use nook_api::views::{Condition, GpuUseView};
+use nook_api::views::{Condition, GpuHoldsView, GpuUseView};
 use nook_base::{Backend, clock};
 use nook_machine::Card;
 use nook_plan::Line;
 use nook_requester::Event;
-use nook_resources::backends::{GpuStanding, GpuUse, Measurable, Measurement, Pace};
+use nook_resources::backends::{GpuStanding, GpuUse, Measurable, Measurement, Pace, Spared};
+use nook_shard::WorkerStatus;
 use nook_store::{Measured, MeasuredBackend};
 
 use crate::doctor::finding;
@@ -30,11 +32,19 @@ impl State {
         if backends.take_news() {
             self.ask(Event::BackendsMeasured);
         }
+        let now = clock::now();
+        let conditions = self.host.conditions(now);
+        // Where nobody has looked of late, what was seen last holds.
+        if let Some(seen) = &conditions
+            && backends.spare_cards(self.cards.spared(now, seen))
+        {
+            let workers = self.workers.clone();
+            self.tasks.spawn_until_cancelled("settle", async move { workers.settle().await });
+        }
         if self.replies_running() > 0 || self.host.streams() > 0 {
             // They may use workers that run already, which are not asked for.
             return backends.disturb();
         }
-        let conditions = self.host.conditions(clock::now());
         let at_rest = conditions.is_none_or(|it| crate::asking::is_at_rest(&it));
         let entries = self.library.entries();
         let is_here = |model| entries.iter().any(|it| it.digest() == model && !it.ends_only);
@@ -65,12 +75,14 @@ impl State {
     pub(crate) fn examine_gpus(&self, mut findings: Vec<Finding>, answer: Answer<Vec<Finding>>) {
         let (workers, tasks) = (self.workers.clone(), self.tasks.clone());
         let backend = self.backend();
+        let held = held_on_gpus(self.host.residency().all().map(|(_, status)| status));
         self.tasks.spawn_until_cancelled("doctor", async move {
             workers.look_for_gpus(&tasks).await;
             let gpus = workers.backends().standings(backend).unwrap_or_default();
             let at = findings.iter().position(|it| it.subject == SUBJECT).map_or(0, |at| at + 1);
             let unused = unused_cards(nook_machine::cards(), &gpus, backend);
-            findings.splice(at..at, gpus.iter().map(gpu).chain(unused));
+            let told = gpus.iter().map(|it| gpu(it, held.get(&it.gpu.number).copied()));
+            findings.splice(at..at, told.chain(unused));
             let _ = answer.send(Ok(findings));
         });
     }
@@ -105,15 +117,45 @@ fn computes(backend: Backend, now: Vec<String>) -> Finding {
     finding(Verdict::Well, SUBJECT, sentence, condition)
 }
 
-/// One GPU, and why it is used or not.
-fn gpu(standing: &GpuStanding) -> Finding {
+/// What workers have on each GPU, by its number.
+fn held_on_gpus<'a>(
+    workers: impl Iterator<Item = &'a WorkerStatus>,
+) -> BTreeMap<u32, GpuHoldsView> {
+    let mut held = BTreeMap::new();
+    for status in workers {
+        let Backend::GpuAt(number) = status.backend else { continue };
+        let none = GpuHoldsView { layers: 0, of_layers: 0, bytes: 0 };
+        let there: &mut GpuHoldsView = held.entry(number).or_insert(none);
+        there.layers += status.on_gpu.layers;
+        there.of_layers += status.held.iter().map(|range| range.len()).sum::<u32>();
+        there.bytes = there.bytes.saturating_add(status.on_gpu.bytes);
+    }
+    held
+}
+
+/// What lies on a GPU, in words that follow a semicolon.
+fn holding(held: GpuHoldsView) -> String {
+    let GpuHoldsView { layers, of_layers, bytes } = held;
+    let megabytes = bytes >> 20;
+    match of_layers.checked_sub(layers) {
+        None | Some(0) => format!("{layers} layers lie there now, in {megabytes} MB"),
+        Some(others) => format!(
+            "{layers} of {of_layers} layers lie there now, in {megabytes} MB; the processor \
+             computes the other {others}"
+        ),
+    }
+}
+
+/// One GPU, why it is used or not, and what lies there.
+fn gpu(standing: &GpuStanding, holds: Option<GpuHoldsView>) -> Finding {
     let GpuStanding { gpu, used } = standing;
     let memory = gpu
         .memory
         .map_or_else(String::new, |bytes| format!(", {:.0} GB", bytes as f64 / f64::from(1 << 30)));
     let (number, name, api, driver) = (gpu.number, &gpu.name, &gpu.api, &gpu.driver);
     let (verdict, use_) = words(used);
-    let sentence = format!("gpu:{number} {name} ({api}, {driver}{memory}): {use_}");
+    let there = holds.map_or_else(String::new, |held| format!("; {}", holding(held)));
+    let sentence = format!("gpu:{number} {name} ({api}, {driver}{memory}): {use_}{there}");
     let condition = Condition::Gpu {
         number,
         name: name.clone(),
@@ -121,6 +163,7 @@ fn gpu(standing: &GpuStanding) -> Finding {
         driver: driver.clone(),
         memory_bytes: gpu.memory,
         used: view(used),
+        holds,
     };
     finding(verdict, SUBJECT, sentence, condition)
 }
@@ -139,6 +182,14 @@ fn words(used: &GpuUse) -> (Verdict, String) {
         GpuUse::Measured { is_used, cpu, gpu } => {
             let is_used = if *is_used { "used" } else { "not used" };
             format!("{is_used}; measured: CPU {cpu:.1}, GPU {gpu:.1} tokens/s of a usual reply")
+        }
+        GpuUse::Spared(Spared::Battery) => {
+            "not used while this computer runs on its battery; the setting `gpu` uses it there too"
+                .to_owned()
+        }
+        GpuUse::Spared(Spared::OtherPrograms) => {
+            "not used while another program uses it; the setting `gpu` uses it all the same"
+                .to_owned()
         }
         GpuUse::Resting { minutes, reason } => {
             let text = format!("not used for {minutes} min, because it failed: {reason}");
@@ -161,6 +212,8 @@ fn view(used: &GpuUse) -> GpuUseView {
         GpuUse::Software => GpuUseView::Software,
         GpuUse::Unmeasured => GpuUseView::Unmeasured,
         GpuUse::Measured { is_used, cpu, gpu } => GpuUseView::Measured { is_used, cpu, gpu },
+        GpuUse::Spared(Spared::Battery) => GpuUseView::OnBattery,
+        GpuUse::Spared(Spared::OtherPrograms) => GpuUseView::UsedByOthers,
         GpuUse::Resting { minutes, reason } => {
             GpuUseView::Resting { minutes: u32::try_from(minutes).unwrap_or(u32::MAX), reason }
         }
@@ -260,10 +313,22 @@ mod tests {
             ),
             (GpuUse::Unfit { reason: "too small".to_owned() }, Verdict::Note, "too small"),
         ] {
-            let found = gpu(&standing(used.clone()));
+            let found = gpu(&standing(used.clone()), None);
             assert_eq!(found.verdict, verdict, "{used:?}");
             assert!(found.sentence.contains(said), "{}", found.sentence);
         }
+    }
+
+    #[test]
+    fn what_lies_on_a_gpu_is_told_and_what_the_processor_computes_beside_it() {
+        let held = |layers| Some(GpuHoldsView { layers, of_layers: 32, bytes: 3 << 30 });
+        let used = standing(GpuUse::Measured { is_used: true, cpu: 1.0, gpu: 2.0 });
+        let said = gpu(&used, held(20)).sentence;
+        let expected = "; 20 of 32 layers lie there now, in 3072 MB; the processor computes the \
+                        other 12";
+        assert!(said.ends_with(expected), "{said}");
+        let said = gpu(&used, held(32)).sentence;
+        assert!(said.ends_with("; 32 layers lie there now, in 3072 MB"), "{said}");
     }
 
     #[test]

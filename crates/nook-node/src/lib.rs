@@ -14,6 +14,7 @@
 
 mod asking;
 mod awake;
+mod card_watch;
 mod chats;
 mod computing;
 mod devices;

@@ -26,6 +26,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::awake::Awake;
+use crate::card_watch::CardWatch;
 use crate::chats::ChatBook;
 use crate::devices::{DeviceEvent, Devices};
 use crate::fits::KnownFits;
@@ -289,6 +290,7 @@ fn assemble(
         book,
         outbox: Outbox::default(),
         ways: BTreeMap::new(),
+        cards: CardWatch::default(),
         host: Host::new(read.lent, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),

@@ -12,6 +12,7 @@ use nook_store::{Home, MeasuredFile, PortKeys, SettingsFile};
 use tokio::sync::{mpsc, watch};
 
 use crate::awake::Awake;
+use crate::card_watch::CardWatch;
 use crate::chats::ChatBook;
 use crate::devices::{DeviceEvent, Devices};
 use crate::fits::KnownFits;
@@ -59,6 +60,8 @@ pub(crate) struct State {
     pub(crate) outbox: Outbox,
     /// Which way each link goes.
     pub(crate) ways: BTreeMap<PeerId, WayNow>,
+    /// Whether the graphics cards are left alone.
+    pub(crate) cards: CardWatch,
     /// What this device computes for others.
     pub(crate) host: Host,
     pub(crate) host_runner: HostRunner,

@@ -263,10 +263,19 @@ impl Question {
         question(&situation, narrow.as_ref())
     }
 
-    /// Bytes that this device's worker could still take, which has the layers `held` in memory. Asks
-    /// the system, and may wait for it.
-    pub(crate) fn memory_free(&self, held: &[LayerRange]) -> u64 {
-        memory_free_beside(held_bytes(&self.file, held))
+    /// Bytes that this device's worker could still take, which has the layers `held` in memory, and
+    /// may use `card` bytes of a card's own. Asks the system, and may wait for it.
+    pub(crate) fn memory_free(&self, held: &[LayerRange], card: u64) -> u64 {
+        let (here, card) = self.with_card(held, card);
+        memory_free_beside(here).saturating_add(card)
+    }
+
+    /// Bytes of the layers `held` that lie in the computer's memory, and bytes of `card` that are
+    /// free. A card is filled first.
+    fn with_card(&self, held: &[LayerRange], card: u64) -> (u64, u64) {
+        let held = held_bytes(&self.file, held);
+        let there = held.min(card);
+        (held - there, card - there)
     }
 
     fn request(&self, told: &Encoded) -> Request {

@@ -312,10 +312,11 @@ impl Runner {
             warm: model.prefix_cache.warm(&ready.ids, question.file.shape().layers),
         };
         let book = self.book.borrow().clone();
+        let card = self.workers.backends().card_bytes(model.listed.digest);
         // Sizing a large model looks at thousands of names, and the system is asked for its memory.
         let choosing = tokio::task::spawn_blocking(move || {
-            let memory_free = question.memory_free(&told.held);
-            let memory_ceiling = question.memory_ceiling(&told);
+            let memory_free = question.memory_free(&told.held, card);
+            let memory_ceiling = question.memory_ceiling(&told, card);
             let told = Encoded { memory_free, memory_ceiling, ..told };
             let choice = question.choose(&told, &book, clock::now());
             let spare = (question.room_here(&told, &choice.route), question.layers_here());
@@ -394,9 +395,10 @@ impl Runner {
         self.tasks.spawn_until_cancelled("placement", async move {
             let model = look.question.model;
             let held = workers.held(model).await;
+            let card = workers.backends().card_bytes(model);
             // A search over many devices takes milliseconds: not on the runtime.
             let outlook = tokio::task::spawn_blocking(move || {
-                let memory_free = look.question.memory_free(&held);
+                let memory_free = look.question.memory_free(&held, card);
                 let told = Encoded::usual(held, memory_free);
                 look.question.outlook(&told, &book, &look.movable, clock::now())
             });

@@ -23,6 +23,7 @@ use nook_base::tasks::Tasks;
 use nook_base::{Backend, ModelDigest, clock};
 use tokio_util::sync::CancellationToken;
 
+use choice::Candidate;
 pub use choice::Pace;
 pub use measuring::{Measurable, Unmeasured, measure};
 pub use nook_wire::{GpuKind, GpuReport};
@@ -33,8 +34,9 @@ use rests::Rests;
 /// Models whose measurements are remembered; of more, those that were measured longest ago go.
 const MODELS_MAX: usize = 64;
 
-/// Share of a card's own memory that a model may fill, in percent.
-const MEMORY_PERCENT: u64 = 80;
+/// Share of a card's own memory that weights may fill, in percent: a fifth is left to others, and
+/// some is for what conversations remember there.
+const MEMORY_PERCENT: u64 = 70;
 
 /// What is known of the devices that compute. Cloning gives another handle to the same facts.
 #[derive(Debug, Clone, Default)]
@@ -98,6 +100,8 @@ pub enum GpuUse {
         /// This GPU.
         gpu: f64,
     },
+    /// It is left alone for now.
+    Spared(Spared),
     /// It failed, and is asked again in a while.
     Resting {
         /// In so many minutes.
@@ -110,6 +114,15 @@ pub enum GpuUse {
         /// Why.
         reason: String,
     },
+}
+
+/// Why a card is left alone though it would be faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spared {
+    /// A battery is being drained, and a card takes more of it than its speed is worth.
+    Battery,
+    /// Another program uses it: a game, for instance.
+    OtherPrograms,
 }
 
 /// What is worth doing while nothing else goes on.
@@ -129,6 +142,10 @@ struct Facts {
     rests: Rests,
     /// Models that were computed since the program started, while the choice was automatic.
     used: BTreeSet<ModelDigest>,
+    /// What the owner chose, as the workers were told last.
+    wanted: Backend,
+    /// Why cards are left alone now, unless the owner says otherwise.
+    spared: Option<Spared>,
     /// What is being measured ends with it.
     running: Option<CancellationToken>,
     /// Something is to be kept.
@@ -146,6 +163,7 @@ impl Backends {
     /// Where a worker for `model` that starts now computes, where the owner chose `wanted`.
     pub(crate) fn begin(&self, wanted: Backend, model: ModelDigest) -> Placed {
         let mut facts = self.lock();
+        facts.wanted = wanted;
         if matches!(wanted, Backend::Auto | Backend::Gpu) {
             facts.used.insert(model);
         }
@@ -172,6 +190,41 @@ impl Backends {
             let reason = "it has too little memory for it, or no code for its format";
             self.lock().unfit.insert((model, number), reason.to_owned());
         }
+    }
+
+    /// Whether cards are left alone from now on; true where that changed.
+    #[must_use]
+    pub fn spare_cards(&self, why: Option<Spared>) -> bool {
+        std::mem::replace(&mut self.lock().spared, why) != why
+    }
+
+    /// Whether there is a card that is chosen by itself: then it matters what else is done with it.
+    #[must_use]
+    pub fn watches_cards(&self) -> bool {
+        let facts = self.lock();
+        let is_card = |gpu: &GpuReport| gpu.kind == GpuKind::Discrete;
+        facts.wanted == Backend::Auto && facts.hardware().any(is_card)
+    }
+
+    /// The owner chose something else.
+    pub(crate) fn want(&self, wanted: Backend) {
+        self.lock().wanted = wanted;
+    }
+
+    /// Bytes of a card's own memory that weights of `model` may take beside the computer's; none
+    /// where no such card was chosen for it.
+    #[must_use]
+    pub fn card_bytes(&self, model: ModelDigest) -> u64 {
+        let facts = self.lock();
+        facts.card_bytes(model, clock::now())
+    }
+
+    /// The same of every model that was measured, where it is not none.
+    #[must_use]
+    pub fn cards(&self) -> BTreeMap<ModelDigest, u64> {
+        let (facts, now) = (self.lock(), clock::now());
+        let models = facts.measured.iter().map(|it| (it.model, facts.card_bytes(it.model, now)));
+        models.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
     /// Looks for GPUs, if nobody has yet in this run of the program.
@@ -265,30 +318,54 @@ impl Facts {
                 Some(number) => Placed { backend: Backend::GpuAt(number), falls_back: true },
                 None => named(Backend::Native),
             },
-            Backend::Gpu => {
-                let layers = self.of(model, &cpu()).map_or(1, |it| it.layers);
-                let fastest = choice::fastest(&self.paces(model, now), layers);
-                named(fastest.map_or(Backend::Gpu, |(number, _)| Backend::GpuAt(number)))
-            }
+            Backend::Gpu => match self.fastest(model, now) {
+                // The owner wants a GPU and names none: what does not fit there is no reason to
+                // refuse.
+                Some(number) => Placed { backend: Backend::GpuAt(number), falls_back: true },
+                None => named(Backend::Gpu),
+            },
             other => named(other),
         }
     }
 
-    fn sooner(&self, model: ModelDigest, now: Instant) -> Option<u32> {
+    fn fastest(&self, model: ModelDigest, now: Instant) -> Option<u32> {
         let cpu = self.of(model, &cpu())?;
-        choice::sooner(&cpu.pace, &self.paces(model, now), cpu.layers)
+        let fastest = choice::fastest(&cpu.pace, &self.candidates(model, now), cpu.layers)?;
+        Some(fastest.number)
     }
 
-    /// GPUs that may be chosen, with how fast they compute `model`.
-    fn paces(&self, model: ModelDigest, now: Instant) -> Vec<(u32, Pace)> {
+    fn card_bytes(&self, model: ModelDigest, now: Instant) -> u64 {
+        let Backend::GpuAt(number) = self.placed(self.wanted, model, now).backend else { return 0 };
+        let mut cards = self.hardware().filter(|gpu| gpu.kind == GpuKind::Discrete);
+        let memory = cards.find(|gpu| gpu.number == number).and_then(|gpu| gpu.memory);
+        memory.map_or(0, |bytes| bytes / 100 * MEMORY_PERCENT)
+    }
+
+    fn sooner(&self, model: ModelDigest, now: Instant) -> Option<u32> {
+        let cpu = self.of(model, &cpu())?;
+        let mut candidates = self.candidates(model, now);
+        if self.spared.is_some() {
+            candidates.retain(|it| !self.is_discrete(it.number));
+        }
+        choice::sooner(&cpu.pace, &candidates, cpu.layers)
+    }
+
+    fn is_discrete(&self, number: u32) -> bool {
+        self.hardware().any(|gpu| gpu.number == number && gpu.kind == GpuKind::Discrete)
+    }
+
+    /// GPUs that may be chosen, with how fast they compute `model` and how much of it they hold.
+    fn candidates(&self, model: ModelDigest, now: Instant) -> Vec<Candidate> {
         let usable = self.hardware().filter(|gpu| {
             !self.rests.rests(gpu.number, now) && !self.unfit.contains_key(&(model, gpu.number))
         });
         let measured = usable.filter_map(|gpu| Some((gpu, self.of(model, &device_of(gpu))?)));
-        let fitting = measured.filter(|(gpu, it)| {
-            gpu.memory.is_none_or(|bytes| it.weight_bytes <= bytes / 100 * MEMORY_PERCENT)
-        });
-        fitting.map(|(gpu, it)| (gpu.number, it.pace)).collect()
+        let candidate = |(gpu, it): (&GpuReport, &Measurement)| Candidate {
+            number: gpu.number,
+            pace: it.pace,
+            layers: layers_there(gpu.memory, it),
+        };
+        measured.map(candidate).filter(|it| it.layers > 0).collect()
     }
 
     /// GPUs that are no CPUs.
@@ -408,6 +485,10 @@ impl Facts {
             let (minutes, reason) = (left.as_secs().div_ceil(60), reason.to_owned());
             return GpuUse::Resting { minutes, reason };
         }
+        let spared = self.spared.filter(|_| gpu.kind == GpuKind::Discrete);
+        if let Some(why) = spared.filter(|_| wanted == Backend::Auto) {
+            return GpuUse::Spared(why);
+        }
         let device = device_of(gpu);
         let last = self.measured.iter().filter(|it| it.device == device).max_by_key(|it| it.at);
         let both = last.and_then(|it| Some((it, self.of(it.model, &cpu())?)));
@@ -429,6 +510,14 @@ impl Facts {
             None => GpuUse::Unmeasured,
         }
     }
+}
+
+/// How many layers of what was measured fit into `memory`; all where nobody knows how much it is.
+fn layers_there(memory: Option<u64>, measured: &Measurement) -> u32 {
+    let Some(memory) = memory else { return measured.layers };
+    let layer = (measured.weight_bytes / u64::from(measured.layers.max(1))).max(1);
+    let fitting = memory / 100 * MEMORY_PERCENT / layer;
+    u32::try_from(fitting).unwrap_or(u32::MAX).min(measured.layers)
 }
 
 /// Stands for the processor among the numbers of GPUs: a measurement of it can fail as well.

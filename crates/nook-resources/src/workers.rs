@@ -183,6 +183,13 @@ impl Workers {
         }
     }
 
+    /// What computes has changed: workers that compute elsewhere than new ones would are replaced,
+    /// each when it holds no conversation.
+    pub async fn settle(&self) {
+        // As in `limit`.
+        let _ = self.requests.send(Request::Settle).await;
+    }
+
     /// Looks for GPUs, if nobody has yet.
     pub async fn look_for_gpus(&self, tasks: &Tasks) {
         if let Some(source) = ask(&self.requests, |answer| Request::Source { answer }).await {
@@ -280,6 +287,7 @@ impl Stable {
                     self.problems.send_replace(self.off.values().cloned().collect());
                 }
                 Request::Limit(limits, shares) => {
+                    self.backends.want(limits.backend);
                     self.source.limits = limits;
                     self.shares = shares;
                     for (model, slot) in &self.slots {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, ModelPart, clock};
 use nook_model::{LoadedModel, LogitRows, ModelError, ModelFile, Session};
-use nook_wire::PassCounts;
+use nook_wire::{GpuHolding, PassCounts};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::account::{Account, Caller, Refusal};
@@ -51,6 +51,7 @@ pub(crate) struct Holding {
     pub(crate) passes: PassCounts,
     /// Where it computes; nothing is loaded where it says [`Backend::Auto`].
     pub(crate) backend: Backend,
+    pub(crate) on_gpu: GpuHolding,
 }
 
 /// A conversation that was kept, to go on after its first `position` positions.
@@ -341,7 +342,7 @@ impl ComputeState {
     fn leave_device(&mut self) {
         self.account.free_parked();
         if let Some((_, mut loaded, _)) = self.model.take() {
-            let lent = self.lent.iter().map(|at| loaded.part_bytes(&layer(*at)));
+            let lent = self.lent.iter().map(|at| loaded.part_bytes_in_memory(&layer(*at)));
             let lent = lent.sum::<u64>().saturating_add(self.lent_ends);
             self.account.take_back_weights(lent);
             release_all(&mut loaded);
@@ -415,7 +416,7 @@ impl ComputeState {
             }
             Caller::Owner => {
                 let own = part.layers.iter().filter(|at| self.lent.remove(at));
-                let bytes: u64 = own.map(|at| loaded.part_bytes(&layer(at))).sum();
+                let bytes: u64 = own.map(|at| loaded.part_bytes_in_memory(&layer(at))).sum();
                 let has_ends = part.embedding || part.head;
                 let ends = if has_ends { std::mem::take(&mut self.lent_ends) } else { 0 };
                 self.account.take_back_weights(bytes.saturating_add(ends));
@@ -431,7 +432,7 @@ impl ComputeState {
         }
         let Some((_, loaded, _)) = &mut self.model else { return Ok(()) };
         for at in layers.iter().filter(|at| self.lent.remove(at)) {
-            self.account.take_back_weights(loaded.part_bytes(&layer(at)));
+            self.account.take_back_weights(loaded.part_bytes_in_memory(&layer(at)));
             loaded.release(LayerRange::with_len(at, 1));
         }
         if self.lent.is_empty() && self.lent_ends > 0 {
@@ -483,6 +484,10 @@ impl ComputeState {
             steps_done: self.line.steps_done(),
             passes: self.line.counts(),
             backend: backend_of(loaded),
+            on_gpu: GpuHolding {
+                layers: loaded.held_on_gpu().iter().map(|range| range.len()).sum(),
+                bytes: loaded.gpu().map_or(0, nook_model::nook_gpu::Gpu::used_bytes),
+            },
         }
     }
 }
@@ -492,13 +497,15 @@ fn layer(at: u32) -> ModelPart {
     ModelPart::inner(LayerRange::with_len(at, 1))
 }
 
-/// Bytes that holding the layers of `part` adds to what is held.
+/// Bytes that holding the layers of `part` adds to what is held in the computer's memory.
 fn missing_layers_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
-    let parts = part.layers.iter().map(layer);
-    parts.filter(|part| !loaded.holds(part)).map(|part| loaded.part_bytes(&part)).sum()
+    let missing = part.layers.iter().filter(|at| !loaded.holds(&layer(*at)));
+    // Together, as one that goes to a card leaves less room there for the next one.
+    let missing = LayerRange::joined(missing);
+    missing.iter().map(|layers| loaded.part_bytes_in_memory(&ModelPart::inner(*layers))).sum()
 }
 
-/// Bytes that holding the ends of `part` adds to what is held.
+/// Bytes that holding the ends of `part` adds to what is held in the computer's memory.
 fn missing_ends_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
     let none = LayerRange::with_len(part.layers.start(), 0);
     let ends = [
@@ -506,7 +513,7 @@ fn missing_ends_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
         ModelPart { layers: none, embedding: false, head: part.head },
     ];
     let missing = ends.iter().filter(|end| !loaded.holds(end));
-    missing.map(|end| loaded.part_bytes(end)).sum()
+    missing.map(|end| loaded.part_bytes_in_memory(end)).sum()
 }
 
 fn release_all(loaded: &mut LoadedModel) {

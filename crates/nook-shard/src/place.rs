@@ -11,7 +11,7 @@ use crate::failure::Failure;
 pub(crate) struct ComputePlace {
     /// What its node said; the variable of the environment wins.
     pub(crate) backend: Backend,
-    /// Whether what cannot be done there is done on the CPU.
+    /// Whether what cannot be done there is done on the CPU: layer by layer, or all of it.
     pub(crate) falls_back: bool,
 }
 
@@ -28,16 +28,27 @@ impl ComputePlace {
         };
         let options = LoadOptions { threads: crate::threads(), precision: Precision::Auto };
         #[cfg(all(feature = "test-faults", debug_assertions))]
-        if let Some(model) = crate::test_faults::small_gpu(backend, &file, options) {
-            return Ok(model?);
+        if let Some(gpu) = crate::test_faults::small_gpu(backend) {
+            return Ok(match self.falls_back {
+                true => LoadedModel::with_gpu_and_cpu(file, &gpu, options)?,
+                false => LoadedModel::with_gpu(file, &gpu, options)?,
+            });
         }
-        Ok(LoadedModel::new_on(file, Device::from(backend), options)?)
+        let device = Device::from(backend);
+        Ok(match self.falls_back {
+            // What the owner named does it all, or says why not.
+            false => LoadedModel::new_on(file, device, options)?,
+            true => LoadedModel::new_beside(file, device, options)?,
+        })
     }
 }
 
-/// The device of `model` in the owner's words.
+/// The device of `model` in the owner's words. It is the CPU where nothing of the model is on a GPU
+/// that could have had some of it.
 pub(crate) fn backend_of(model: &LoadedModel) -> Backend {
+    let is_empty = model.held_on_gpu().is_empty() && !model.held().is_empty();
     match model.device() {
+        Device::Gpu(_) | Device::BestGpu if is_empty => Backend::Native,
         Device::Cpu => Backend::Native,
         Device::BestGpu => Backend::Gpu,
         Device::Gpu(number) => Backend::GpuAt(number),

@@ -17,7 +17,9 @@ use interprocess::local_socket::tokio::prelude::*;
 use nook_base::tasks::Tasks;
 use nook_base::{Backend, ErrorCode, ModelDigest, ModelPart, PeerId};
 use nook_mux::{Call, CallError, Incoming, Mux, Side};
-use nook_wire::{GpuReport, KeptHistory, LocalMessage, Message, PassCounts, WorkerMessage};
+use nook_wire::{
+    GpuHolding, GpuReport, KeptHistory, LocalMessage, Message, PassCounts, WorkerMessage,
+};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, watch};
@@ -192,6 +194,8 @@ pub struct WorkerStatus {
     pub lent_bytes: u64,
     /// Where its model computes; [`Backend::Auto`] while it has none.
     pub backend: Backend,
+    /// What of it a GPU has; the rest is with the CPU.
+    pub on_gpu: GpuHolding,
 }
 
 impl Worker {
@@ -305,6 +309,7 @@ impl Worker {
                 parked_bytes,
                 lent_bytes,
                 backend,
+                on_gpu,
                 ..
             } => Ok(WorkerStatus {
                 held,
@@ -318,6 +323,7 @@ impl Worker {
                 parked_bytes,
                 lent_bytes,
                 backend,
+                on_gpu,
             }),
             _ => Err(WorkerError::OutOfTurn),
         }

@@ -4,25 +4,21 @@
 use std::path::PathBuf;
 
 use nook_base::{Backend, env};
+use nook_model::LoadedModel;
 use nook_model::nook_gpu::{Choice, Gpu, OpenOptions};
-use nook_model::{LoadOptions, LoadedModel, ModelError, ModelFile};
 
 /// Names a file. Once it is obeyed it is deleted, so that a worker that is started again does well.
 const ORDER: &str = "INGLENOOK_TEST_GPU";
 
-/// The model on a GPU of so little memory as the file says: `budget 4096`.
-pub(crate) fn small_gpu(
-    backend: Backend,
-    file: &ModelFile,
-    options: LoadOptions,
-) -> Option<Result<LoadedModel, ModelError>> {
+/// A card with so little memory of its own as the file says: `budget 4096`.
+pub(crate) fn small_gpu(backend: Backend) -> Option<Gpu> {
     let Backend::GpuAt(number) = backend else { return None };
-    let budget = Some(order("budget")?);
-    let options_of_gpu =
-        OpenOptions { choice: Choice::Index(number), budget, ..Default::default() };
-    let gpu = Gpu::open(&options_of_gpu).expect("a test that orders this has a GPU");
+    let (choice, budget, shares_memory) =
+        (Choice::Index(number), Some(order("budget")?), Some(false));
+    let options = OpenOptions { choice, budget, shares_memory, ..Default::default() };
+    let gpu = Gpu::open(&options).expect("a test that orders this has a GPU");
     obeyed();
-    Some(LoadedModel::with_gpu(file.clone(), &gpu, options))
+    Some(gpu)
 }
 
 /// Ends the GPU after so many steps as the file says: `lose 12`.

@@ -40,6 +40,7 @@ impl WorkerState {
             parked_bytes: balance.parked_bytes,
             lent_bytes: balance.lent,
             backend: holding.backend,
+            on_gpu: holding.on_gpu,
         }
     }
 }

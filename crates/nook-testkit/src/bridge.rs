@@ -8,7 +8,8 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, ThreadId};
@@ -228,12 +229,26 @@ impl Bridge {
     /// A socket of the test in a room, which hears what comes for everybody there at this port.
     /// Only the system's owner may put one there.
     pub fn hear(&self, room: usize, port: u16) -> anyhow::Result<UdpSocket> {
+        self.make_in(room, move || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)))
+    }
+
+    /// A socket of the test that listens in a room, for the programs there alone. Only the system's
+    /// owner may put one there.
+    pub fn listen(&self, room: usize) -> anyhow::Result<TcpListener> {
+        self.make_in(room, || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+    }
+
+    /// A socket stays where the thread was that made it.
+    fn make_in<S: Send + 'static>(
+        &self,
+        room: usize,
+        make: impl FnOnce() -> io::Result<S> + Send + 'static,
+    ) -> anyhow::Result<S> {
         let process = self.rooms[room].child.id().to_string();
         let network = File::open(Path::new("/proc").join(process).join("ns/net"))?;
-        // A socket stays where the thread was that made it.
         let made = thread::spawn(move || {
             enter(&network)?;
-            Ok(UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?)
+            Ok(make()?)
         });
         made.join().map_err(|_| anyhow::anyhow!("the thread panicked"))?
     }

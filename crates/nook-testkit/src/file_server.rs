@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -69,6 +69,8 @@ pub struct FileServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
+    /// Whether the accepting thread can be woken.
+    wakes: bool,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +79,8 @@ struct Shared {
     files: Mutex<BTreeMap<String, Served>>,
     /// Guards what was asked.
     asked: Mutex<Vec<Request>>,
+    /// Bytes of files that were sent.
+    sent: AtomicU64,
     over: AtomicBool,
 }
 
@@ -111,14 +115,21 @@ impl Served {
 impl FileServer {
     /// Starts a server that has nothing yet.
     pub fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let mut server = Self::start_at(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?)?;
+        server.wakes = true;
+        Ok(server)
+    }
+
+    /// The same at a socket of another network. As nobody can knock there, its thread ends with the
+    /// test.
+    pub fn start_at(listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared::default());
         let accepting = thread::spawn({
             let shared = shared.clone();
             move || accept(&listener, &shared)
         });
-        Ok(Self { address, shared, accepting: Some(accepting) })
+        Ok(Self { address, shared, accepting: Some(accepting), wakes: false })
     }
 
     /// Its address, `http://127.0.0.1:port`.
@@ -138,6 +149,12 @@ impl FileServer {
         self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Bytes of files that were sent so far, whatever came of them.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::SeqCst)
+    }
+
     fn files(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Served>> {
         self.shared.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,9 +163,9 @@ impl FileServer {
 impl Drop for FileServer {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::SeqCst);
-        // Wakes the accepting thread; should it be gone, so is what was to be woken.
-        drop(TcpStream::connect(self.address));
-        if let Some(accepting) = self.accepting.take() {
+        if let Some(accepting) = self.accepting.take().filter(|_| self.wakes) {
+            // Wakes the accepting thread; should it be gone, so is what was to be woken.
+            drop(TcpStream::connect(self.address));
             let _ = accepting.join();
         }
     }
@@ -191,13 +208,15 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
         _ => (!served.no_length).then_some(bytes.len() as u64),
     };
     stream.write_all(&head(status, &fields, length))?;
+    let bytes = match fault {
+        Some(Fault::CutAfter(most) | Fault::StallAfter(most)) => first(bytes, most),
+        _ => bytes,
+    };
+    stream.write_all(bytes)?;
+    shared.sent.fetch_add(bytes.len() as u64, Ordering::SeqCst);
     match fault {
-        Some(Fault::CutAfter(most)) => stream.write_all(first(bytes, most)),
-        Some(Fault::StallAfter(most)) => {
-            stream.write_all(first(bytes, most))?;
-            wait_until_left(&mut stream, shared)
-        }
-        _ => stream.write_all(bytes),
+        Some(Fault::StallAfter(_)) => wait_until_left(&mut stream, shared),
+        _ => Ok(()),
     }
 }
 

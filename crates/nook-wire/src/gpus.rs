@@ -55,3 +55,12 @@ pub enum GpuKind {
     /// The driver does not say.
     Unknown,
 }
+
+/// What of a model lies on a GPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuHolding {
+    /// Layers.
+    pub layers: u32,
+    /// Bytes of its memory that weights, caches and steps take.
+    pub bytes: u64,
+}

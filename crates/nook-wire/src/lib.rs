@@ -48,7 +48,7 @@ pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use error::{DecodeError, WIRE_VERSION};
 pub use forward::Passed;
 pub use frame::{EncodedFrame, Frame, FrameParts, decode, encode, encode_unsent};
-pub use gpus::{GPUS_MAX, GpuKind, GpuReport};
+pub use gpus::{GPUS_MAX, GpuHolding, GpuKind, GpuReport};
 pub use greeting::{Advert, Hello, ShardAdvert};
 pub use header::{HEADER_BYTES, Header};
 pub use help::{HelpTerms, SharingNow, WAKE_ADDRESSES_MAX};

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::body::{read_body, write_body};
 use crate::bounded;
 use crate::error::DecodeError;
-use crate::gpus::{GPUS_MAX, GpuReport};
+use crate::gpus::{GPUS_MAX, GpuHolding, GpuReport};
 use crate::kind::Kind;
 use crate::kv_migration::KeptHistory;
 use crate::message::{Message, WireMessage};
@@ -178,6 +178,8 @@ pub enum LocalMessage {
         lent_bytes: u64,
         /// Where its model computes; [`Backend::Auto`] while it has none.
         backend: Backend,
+        /// What of it a GPU has.
+        on_gpu: GpuHolding,
     },
     /// First on a call that a node serves for another device, before that device's own frames,
     /// which could not say it: who asks. Without it nothing is kept after the call.

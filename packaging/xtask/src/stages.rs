@@ -123,9 +123,15 @@ const STAGES: &[Stage] = &[
     },
     Stage {
         name: "card",
-        about: "the code for graphics cards, on the processor",
+        about: "candle's code for graphics cards, on the processor",
         needs: &[],
         run: card::stage,
+    },
+    Stage {
+        name: "gpu",
+        about: "GPUs of every vendor: kernels, models, workers, households",
+        needs: &["build"],
+        run: rust::gpus,
     },
     Stage {
         name: "household",

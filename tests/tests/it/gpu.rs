@@ -12,8 +12,10 @@ use nook_api::{Request, Vitals};
 use nook_base::tasks::Tasks;
 use nook_base::{Backend, ModelDigest, env};
 use nook_control::ClientError;
+use nook_kernels::Format;
 use nook_model::ModelFile;
 use nook_model::nook_gpu::{AdapterKind, adapters};
+use nook_model::synthetic::Recipe;
 use nook_resources::backends::{Measurable, Unmeasured, measure};
 use nook_resources::open_models::FilePlace;
 use nook_resources::workers::WorkerSource;
@@ -170,6 +172,31 @@ async fn a_worker_on_a_gpu_that_dies_in_the_middle_of_a_reply_changes_nothing() 
     Ok(())
 }
 
+/// Drivers are looked for when a worker needs one: a computer without any starts the program.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_program_needs_no_library_to_start_but_those_of_the_system() -> anyhow::Result<()> {
+    const OF_THE_SYSTEM: [&str; 5] = ["libc.so", "libm.so", "libgcc_s.so", "ld-linux", "libdl.so"];
+    let test = "the_program_needs_no_library_to_start_but_those_of_the_system";
+    let Ok(output) = Command::new("readelf").arg("--dynamic").arg(nook()?).output() else {
+        assert!(env::text("CI").is_none(), "CI needs binutils");
+        skip(test, "no readelf");
+        return Ok(());
+    };
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout)?;
+    let needed: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("(NEEDED)"))
+        .filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0))
+        .collect();
+    assert!(needed.iter().any(|name| name.starts_with("libc.so")), "{said}");
+    let is_usual = |name: &&str| OF_THE_SYSTEM.iter().any(|usual| name.starts_with(usual));
+    let others: Vec<&&str> = needed.iter().filter(|name| !is_usual(name)).collect();
+    assert!(others.is_empty(), "{others:?}");
+    Ok(())
+}
+
 #[test]
 fn a_household_by_one_command_computes_where_it_is_told_to() -> anyhow::Result<()> {
     if !has_gpu("nook house --backend") {
@@ -191,6 +218,47 @@ fn a_household_by_one_command_computes_where_it_is_told_to() -> anyhow::Result<(
     assert_eq!(gpu["ids"], cpu["ids"]);
     assert_eq!(gpu["ids"].as_array().map(Vec::len), Some(24));
     assert!(say("gpu:63").unwrap_err().to_string().contains("there is no GPU"));
+    Ok(())
+}
+
+#[test]
+fn a_bench_puts_devices_side_by_side_and_says_of_each_why_it_has_no_figures() -> anyhow::Result<()>
+{
+    if !has_gpu("nook bench") {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
+    let (model, report) = (folder.path().join("tiny.gguf"), folder.path().join("report.json"));
+    Recipe::tiny(Format::Q8_0, 5).write(&model)?;
+    let bench = |backends: &str| -> anyhow::Result<std::process::Output> {
+        let mut command = Command::new(nook()?);
+        command.arg("bench").arg(&model).args(["--backend", backends, "--prompt", "40"]);
+        command.args(["--tokens", "4", "--streams", "2", "--save"]).arg(&report);
+        Ok(command.output()?)
+    };
+    let output = bench("native,gpu:0,gpu:63")?;
+    let said = String::from_utf8(output.stdout)?;
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("\ngpu:0 ") && said.contains("PROMPT OF 40"), "{said}");
+    assert!(said.contains("there is no GPU"), "{said}");
+    let kept: Value = serde_json::from_slice(&std::fs::read(&report)?)?;
+    let [native, gpu, none] = &kept["devices"].as_array().expect("a list")[..] else {
+        anyhow::bail!("three devices: {kept}");
+    };
+    for (device, name) in [(native, "native"), (gpu, "gpu:0")] {
+        assert_eq!(device["backend"], name);
+        for figure in ["prompt_per_second", "tokens_per_second", "streams_per_second"] {
+            assert!(device[figure].as_f64().is_some_and(|it| it > 0.0), "{figure}: {device}");
+        }
+        assert!(device["logits"].is_null(), "they are of no use to anybody");
+    }
+    assert!(native["logits_off"].is_null() && native["gpu_bytes"].is_null(), "{native}");
+    assert!(gpu["logits_off"].as_f64().is_some_and(|off| off < 1e-3), "{gpu}");
+    assert!(gpu["gpu_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{gpu}");
+    assert!(none["problem"].is_string() && none["backend"].is_null(), "{none}");
+
+    // Nothing that could be measured is a failure.
+    assert!(!bench("gpu:63")?.status.success());
     Ok(())
 }
 

@@ -11,9 +11,9 @@ use nook_api::views::{
 };
 use nook_model::synthetic::Recipe;
 use nook_testkit::installed::{
-    MODEL, allow_each_other, device, household, import, lent, partial_file, received, recipe,
+    MODEL, allow_each_other, device, household, import, lent, pair, partial_file, received, recipe,
 };
-use nook_testkit::{Household, NodePlan, Signal, Told, Wish, commands};
+use nook_testkit::{FileServer, Household, NodePlan, Served, Signal, Told, Wish, commands, skip};
 
 pub(crate) const LAPTOP: &str = "Old laptop";
 pub(crate) const PC: &str = "Gaming PC";
@@ -89,6 +89,61 @@ async fn a_helper_without_the_model_gets_its_part_by_itself_and_the_first_reply_
     assert!((taken * 9 / 10..taken * 11 / 10).contains(&came), "{came} for {taken}");
     let listed = house.node(1).view().await?.models;
     assert!(listed.iter().all(|model| model.name != MODEL), "{listed:?}");
+    Ok(())
+}
+
+/// The disk counts in blocks, and what carries bytes has a size too.
+fn about(counted: u64, bytes: u64) -> bool {
+    (bytes * 9 / 10..bytes * 11 / 10).contains(&counted)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_from_the_internet_comes_once_and_crosses_the_house_once_for_each_holder()
+-> anyhow::Result<()> {
+    let test = "what_comes_from_the_internet_comes_once_and_crosses_the_house_once_for_each_holder";
+    let house = Household::apart([LAPTOP, PC, ATTIC].map(NodePlan::installed)).await?;
+    let Some(bridge) = house.bridge() else {
+        skip(test, "no network namespaces");
+        return Ok(());
+    };
+    // What a computer finds on its own loopback stands for the internet: no cable leads there.
+    let Ok(listener) = bridge.listen(0) else {
+        skip(test, "no socket may be put into a namespace");
+        return Ok(());
+    };
+    let internet = FileServer::start_at(listener)?;
+    let file = house.folder().join("household.gguf");
+    recipe().write(&file)?;
+    let length = fs::metadata(&file)?.len();
+    internet.serve("/household.gguf", Served::file(fs::read(&file)?, "\"1\""));
+    let source = format!("{}/household.gguf", internet.address());
+    let before = [1, 2].map(|node| received(&house, node));
+    let laptop = house.asking();
+    commands::run(laptop.home(), &["models", "pull", &source, "--name", MODEL]).await?;
+
+    // One helper gets its part by itself; another owner wants all of it.
+    for (node, name) in [(1, PC), (2, ATTIC)] {
+        pair(&house, 0, node).await?;
+        allow_each_other(laptop, house.node(node)).await?;
+        laptop.until("it lends its part", |view| lent(view, name) > 2).await?;
+    }
+    let attic = house.node(2);
+    attic.until("the laptop gives it", |view| !view.in_house.is_empty()).await?;
+    commands::run(attic.home(), &["models", "copy", MODEL]).await?;
+    let is_whole = |view: &HouseholdView| {
+        view.models.iter().any(|model| model.name == MODEL && model.ends_bytes.is_none())
+            && view.downloads.is_empty()
+    };
+    attic.until("all of it is there", is_whole).await?;
+
+    assert_eq!(internet.sent(), length, "{:?}", internet.asked());
+    let [pc, attic] = before;
+    let taken = partial_file(&house.node(1).models())?.context("a file with holes")?.taken;
+    let came = received(&house, 1)? - pc?;
+    assert!(about(came, taken), "{came} for {taken}");
+    // The layers that it had got for the laptop were not sent again.
+    let came = received(&house, 2)? - attic?;
+    assert!(about(came, length), "{came} for {length}");
     Ok(())
 }
 

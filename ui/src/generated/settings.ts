@@ -92,7 +92,7 @@ export interface SettingValues {
   'distributed_inference.host.pause.on_battery': boolean;
   /** While another program fills the screen. */
   'distributed_inference.host.pause.in_full_screen': boolean;
-  /** While other programs take more than this share of the processor; 0 is never. */
+  /** While other programs take more than this share of the processor, or of a graphics card; 0 is never. */
   'distributed_inference.host.pause.when_busy_percent': number | null;
   /** Between these two times of every day, by the local clock. */
   'distributed_inference.host.pause.quiet_hours': string | null;

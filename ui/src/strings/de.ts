@@ -163,7 +163,7 @@ export const de: Strings = {
     fullScreen: 'Solange ein anderes Programm den Bildschirm füllt',
     fullScreenHint: 'Spiele, Filme, Vorträge. Nicht jeder Desktop verrät es: Wayland nicht.',
     busy: 'Solange andere Programme beschäftigt sind',
-    busyHint: 'Wenn sie mehr als diesen Anteil des Prozessors brauchen; 0 für nie.',
+    busyHint: 'Wenn sie mehr als diesen Anteil des Prozessors oder der Grafikkarte brauchen; 0 für nie.',
     percent: '%',
     quietHours: 'In der Ruhezeit',
     quietHoursHint: 'Täglich zwischen diesen beiden Zeiten.',

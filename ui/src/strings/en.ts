@@ -170,7 +170,7 @@ export const en = {
     fullScreen: 'While another program fills the screen',
     fullScreenHint: 'Games, films, presentations. Not every desktop tells: Wayland does not.',
     busy: 'While other programs are busy',
-    busyHint: 'When they take more than this share of the processor; 0 for never.',
+    busyHint: 'When they take more than this share of the processor or of the graphics card; 0 for never.',
     percent: '%',
     quietHours: 'In quiet hours',
     quietHoursHint: 'Every day between these two times.',

@@ -105,7 +105,9 @@ function conditionWords(condition: Condition): string {
     case 'gpu': {
       const { number, name, api, driver, memory_bytes: memory } = condition;
       const facts = [api, driver, ...(memory === null ? [] : [bytes(memory)])].join(', ');
-      return says.gpu(`gpu:${number} ${name} (${facts})`, gpuUse(condition.used));
+      const gpu = says.gpu(`gpu:${number} ${name} (${facts})`, gpuUse(condition.used));
+      const held = condition.holds;
+      return held === null ? gpu : `${gpu} ${t.house.gpuHolds(held.layers, held.of_layers, bytes(held.bytes))}`;
     }
     case 'cards_unused': return says.cards_unused(condition.cards.join(', '));
     case 'trouble': return troubleWords(condition.trouble);
@@ -121,6 +123,8 @@ function gpuUse(used: GpuUseView): string {
     case 'software': return says.software;
     case 'unmeasured': return says.unmeasured;
     case 'measured': return says.measured(used.is_used, speed(used.cpu), speed(used.gpu));
+    case 'on_battery': return says.on_battery;
+    case 'used_by_others': return says.used_by_others;
     case 'resting': return says.resting(used.minutes, used.reason);
     case 'unfit': return says.unfit(used.reason);
   }

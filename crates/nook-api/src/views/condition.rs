@@ -94,6 +94,8 @@ enum Condition {
         memory_bytes: Option<u64>,
         /// Why it is used, or why not.
         used: GpuUseView,
+        /// What lies there now, if anything does.
+        holds: Option<GpuHoldsView>,
     },
     /// Graphics cards are there, and their drivers offer no way to compute on them.
     CardsUnused {
@@ -105,6 +107,19 @@ enum Condition {
         /// What.
         trouble: Trouble,
     },
+}
+}
+
+view! {
+/// What of the models that are loaded lies on a graphics card.
+#[derive(Copy, Eq)]
+struct GpuHoldsView {
+    /// Layers there.
+    pub layers: u32,
+    /// Layers that are loaded of those models; the processor computes the others.
+    pub of_layers: u32,
+    /// Bytes of its memory that are taken.
+    pub bytes: u64,
 }
 }
 
@@ -130,6 +145,10 @@ enum GpuUseView {
         /// This card.
         gpu: f64,
     },
+    /// This computer runs on its battery, of which the card would take much.
+    OnBattery,
+    /// Another program uses it.
+    UsedByOthers,
     /// It failed, and is asked again.
     Resting {
         /// In so many minutes.

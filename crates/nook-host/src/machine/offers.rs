@@ -33,6 +33,9 @@ fn told(line: Figure<Line>, units: u64) -> Option<u32> {
     Some(each >> noise << noise)
 }
 
+/// Bytes of a card's memory in which it is told, for the same reason.
+const CARD_GRAIN: u64 = 64 << 20;
+
 /// Nothing is shared.
 const NOTHING: Advert = Advert {
     sharing: false,
@@ -62,7 +65,11 @@ impl<C> Host<C> {
         let partial =
             partial.filter_map(|it| Some((&it.entry, stretch(&it.layers, &asked(&it.entry))?)));
         let sources = whole.chain(partial);
-        sources.filter_map(|source| offer_of(source, &asked(source.0), context)).collect()
+        sources
+            .filter_map(|source| {
+                offer_of(source, &asked(source.0), self.cap_of(source.0, context), context)
+            })
+            .collect()
     }
 
     /// A guest's stream began or ended: that is told at once, and what follows within a moment
@@ -143,7 +150,8 @@ impl<C> Host<C> {
         }
     }
 
-    /// Bytes that guests could still have: what the cap leaves, as far as the machine has it.
+    /// Bytes that guests could still have: what the cap leaves, as far as the machine has it, and
+    /// what a card that computes has free.
     /// Rounded down, so that what is told is kept and an advert does not change with every page.
     fn lendable_bytes(&self, context: &Surroundings<'_>) -> u64 {
         let cap = lending_cap(context);
@@ -151,7 +159,14 @@ impl<C> Host<C> {
         let grain = (cap / MEMORY_GRAINS).max(1);
         let bytes = left.min(self.residency.room());
         // A cap that nothing was taken from is told as it is.
-        if bytes == cap { cap } else { bytes / grain * grain }
+        let bytes = if bytes == cap { cap } else { bytes / grain * grain };
+        let card = self.residency.cards_free();
+        bytes.saturating_add(card / CARD_GRAIN * CARD_GRAIN)
+    }
+
+    /// Most bytes of one model that guests may have: in the computer's memory and on a card.
+    pub(super) fn cap_of(&self, entry: &Entry, context: &Surroundings<'_>) -> u64 {
+        lending_cap(context).saturating_add(self.residency.card_bytes(entry.digest()))
     }
 
     /// Tells a device of the same person what would be run whole for it, with every advert. One
@@ -230,10 +245,12 @@ impl<C> Host<C> {
     }
 }
 
-/// What of a model would be lent if others asked for these layers, of those that are `here`.
+/// What of a model would be lent if others asked for these layers, of those that are `here`, in
+/// `bytes_max` bytes.
 pub(super) fn offer_of(
     (entry, here): (&Entry, LayerRange),
     asked: &[LayerRange],
+    bytes_max: u64,
     context: &Surroundings<'_>,
 ) -> Option<Lent> {
     let host = &context.settings.host;
@@ -244,15 +261,12 @@ pub(super) fn offer_of(
         .filter(|shard| shard.model == entry.digest())
         .map(|shard| shard.layers)
         .collect();
-    let limits = LendingLimits {
-        chosen: host.layers,
-        bytes_max: lending_cap(context),
-        streams: host.max_concurrent_streams,
-    };
+    let limits =
+        LendingLimits { chosen: host.layers, bytes_max, streams: host.max_concurrent_streams };
     lent_of((entry, here), limits, &others, asked)
 }
 
-/// Most bytes that guests may have in all.
+/// Most bytes that guests may have of the computer's memory, in all.
 pub(super) fn lending_cap(context: &Surroundings<'_>) -> u64 {
     context.settings.host.shard_bytes(context.memory_total)
 }

@@ -93,7 +93,7 @@ impl<C> Host<C> {
         let peer = admitted.peer();
         let mut asked = self.leases.asked(wish.model, Some(peer));
         asked.push(wish.layers);
-        let offered = offer_of((entry, here), &asked, context);
+        let offered = offer_of((entry, here), &asked, self.cap_of(entry, context), context);
         let offered = offered.ok_or(ErrorCode::OutOfMemory)?.layers;
         self.check_limits(entry, wish, offered, context)?;
         let (name, path) = (entry.listed.name.clone(), entry.listed.path.clone());
@@ -138,6 +138,8 @@ impl<C> Host<C> {
         let missing = wish.layers.iter().filter(|layer| !held.contains_layer(*layer));
         let one = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
         let adds: u64 = missing.map(|layer| entry.file.weight_bytes(&one(layer))).sum();
+        // What a card has room for takes nothing of the computer's memory.
+        let adds = adds.saturating_sub(self.residency.card_free(wish.model));
         let others = self.residency.lent_bytes(Some(wish.model));
         let fits =
             adds.saturating_add(others) <= lending_cap(context) && adds <= self.residency.room();

@@ -66,6 +66,7 @@ impl<C> Host<C> {
                 || pause.when_busy_percent.is_some()
                 || pause.quiet_hours.is_some()
                 || own_speed == OwnSpeed::Unknown);
+        let matters = matters || self.residency.watches_cards;
         if matters && self.pause.begin_look(context.now) {
             self.run(HostTask::LookAtMachine);
         }

@@ -124,7 +124,10 @@ impl PausePolicy {
         if let Some(percent) = wish.when_busy_percent {
             let limit = percent as f32 / 100.0;
             let limit = if self.busy.holds { limit * CALM_SHARE } else { limit };
-            let busy = conditions.others_load.map(|load| load > limit);
+            // What plays or draws on the card wants it as much as what computes on the processor.
+            let loads = [conditions.others_load, conditions.others_card_load];
+            let load = loads.into_iter().flatten().reduce(f32::max);
+            let busy = load.map(|load| load > limit);
             self.busy.turn(now, busy, BUSY_FOR, CALM_FOR);
         }
     }
@@ -137,6 +140,7 @@ mod tests {
     const CALM: Conditions = Conditions {
         on_battery: Some(false),
         others_load: Some(0.05),
+        others_card_load: None,
         full_screen: Some(false),
         minute_of_day: 12 * 60,
     };
@@ -189,9 +193,24 @@ mod tests {
     }
 
     #[test]
+    fn a_game_on_the_card_holds_back_as_a_busy_processor_does() {
+        let card = |load| Conditions { others_card_load: Some(load), ..CALM };
+        let seen = [(card(0.9), 11), (card(0.0), 31)];
+        let seen = seen.into_iter().flat_map(|(seen, seconds)| std::iter::repeat_n(seen, seconds));
+        let told = told(&WISH, seen);
+        assert_eq!((told[9], told[10]), (None, Some(PauseReason::Busy)));
+        assert_eq!((told[40], told[41]), (Some(PauseReason::Busy), None));
+    }
+
+    #[test]
     fn what_the_machine_does_not_say_does_not_hold_back() {
-        let silent =
-            Conditions { on_battery: None, others_load: None, full_screen: None, minute_of_day: 0 };
+        let silent = Conditions {
+            on_battery: None,
+            others_load: None,
+            others_card_load: None,
+            full_screen: None,
+            minute_of_day: 0,
+        };
         assert!(told(&WISH, vec![silent; 60]).iter().all(Option::is_none));
     }
 

@@ -67,7 +67,7 @@ impl ModelFile {
     pub fn layers_present(&self) -> Vec<LayerRange> {
         let all = LayerRange::all(self.shape().layers);
         let Some(presence) = self.presence() else {
-            return layer_ranges(all.iter());
+            return LayerRange::joined(all.iter());
         };
         let mut is_present = vec![true; all.len() as usize];
         for (number, place) in self.needed(&ModelPart::inner(all)) {
@@ -75,7 +75,7 @@ impl ModelFile {
                 place.layers_in(all).for_each(|layer| is_present[layer as usize] = false);
             }
         }
-        layer_ranges(all.iter().filter(|layer| is_present[*layer as usize]))
+        LayerRange::joined(all.iter().filter(|layer| is_present[*layer as usize]))
     }
 
     /// Fails when something that `part` needs has not arrived, and names all of it.
@@ -103,20 +103,6 @@ impl ModelFile {
     }
 }
 
-/// The layers as ranges in order that do not touch; `layers` ascend.
-pub(crate) fn layer_ranges(layers: impl IntoIterator<Item = u32>) -> Vec<LayerRange> {
-    let mut ranges: Vec<LayerRange> = Vec::new();
-    for layer in layers {
-        match ranges.last_mut() {
-            Some(last) if last.end() == layer => {
-                *last = LayerRange::with_len(last.start(), last.len() + 1);
-            }
-            _ => ranges.push(LayerRange::with_len(layer, 1)),
-        }
-    }
-    ranges
-}
-
 /// What of `part` needs the tensors at `places`, for people.
 fn in_words(places: &[Place], part: &ModelPart) -> String {
     let has = |wanted: &[Place]| places.iter().any(|place| wanted.contains(place));
@@ -124,7 +110,7 @@ fn in_words(places: &[Place], part: &ModelPart) -> String {
     layers.sort_unstable();
     layers.dedup();
     let mut words: Vec<String> =
-        layer_ranges(layers).into_iter().map(|range| format!("layers {range}")).collect();
+        LayerRange::joined(layers).into_iter().map(|range| format!("layers {range}")).collect();
     if part.embedding && has(&[Place::Embedding, Place::BothEnds]) {
         words.push("the embedding".to_owned());
     }

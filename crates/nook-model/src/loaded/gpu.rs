@@ -39,7 +39,7 @@ use crate::inventory::Inventory;
 use crate::loaded::check_parts;
 use crate::loaded::session::StepError;
 use crate::parts::StateShape;
-use weights::{GpuLoading, OnGpu, bytes_on_gpu};
+use weights::{GpuLoading, OnGpu, bytes_on_gpu, has_kernel};
 use workspace::Workspace;
 
 pub(crate) use state::{GpuState, whole_blocks};
@@ -91,6 +91,12 @@ impl GpuExecutor {
         self.gpu.check()?;
         let mut loading = GpuLoading { file, gpu: &self.gpu, full: self.full };
         self.inventory.load(file, part, &mut loading)
+    }
+
+    /// Whether there are kernels for all of `part`.
+    pub(crate) fn can_compute(&self, file: &ModelFile, part: &ModelPart) -> bool {
+        let mut tensors = file.tensors_of(part);
+        check_parts(file, part).is_ok() && tensors.all(|tensor| has_kernel(tensor, self.full))
     }
 
     /// Bytes that the weights of `part` take on the device.

@@ -9,12 +9,13 @@
 use nook_base::LogitRows;
 use nook_kernels::{Product, multiply, vector};
 
+use crate::loaded::LoadedModel;
+use crate::loaded::executor::{Cpu, Executor};
 use crate::loaded::session::{Input, Output, Session, StepError};
-use crate::loaded::{Cpu, Executor, LoadedModel};
 use crate::parts::{BlockBuffers, Buffers, Lanes, LayerState, Span, Step, sized};
 
 /// Rows that go through a layer together. More gains nothing, and costs memory for each.
-const ROWS_AT_ONCE: usize = 512;
+pub(crate) const ROWS_AT_ONCE: usize = 512;
 
 /// One session's share of a batch.
 #[derive(Debug)]
@@ -83,13 +84,9 @@ pub(crate) fn run(
     }
     let done = reserve(batch, &counts).and_then(|()| {
         let done = match model.executor() {
-            Executor::Cpu(cpu) => {
-                let mut workspace = cpu.take_workspace();
-                let done = forward(model, cpu, batch, &counts, cancelled, &mut workspace);
-                cpu.keep_workspace(workspace);
-                done
-            }
+            Executor::Cpu(cpu) => on_cpu(model, cpu, batch, &counts, cancelled),
             Executor::Gpu(gpu) => gpu.forward(model, batch, &counts, cancelled),
+            Executor::Divided(both) => both.forward(model, batch, &counts, cancelled),
             #[cfg(feature = "candle")]
             Executor::Card(card) => card.forward(model, batch, &counts, cancelled),
         };
@@ -116,6 +113,20 @@ fn reserve(batch: &mut [BatchPiece<'_>], counts: &[u32]) -> Result<(), BatchErro
         reserved.map_err(|error| BatchError { piece: index, error })?;
     }
     Ok(())
+}
+
+/// Computes the positions of `batch` with the processor.
+pub(crate) fn on_cpu(
+    model: &LoadedModel,
+    cpu: &Cpu,
+    batch: &mut [BatchPiece<'_>],
+    counts: &[u32],
+    cancelled: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<Output>, StepError> {
+    let mut workspace = cpu.take_workspace();
+    let done = forward(model, cpu, batch, counts, cancelled, &mut workspace);
+    cpu.keep_workspace(workspace);
+    done
 }
 
 fn forward(

@@ -178,8 +178,9 @@ impl Session {
     pub(crate) fn new(model: &LoadedModel, part: ModelPart, positions_max: u32) -> Self {
         let file = model.file().clone();
         let blocks = &file.description().blocks;
-        let layers = part.layers.iter().filter_map(|index| blocks.get(index as usize));
-        let states = layers.map(|block| model.empty_state(block)).collect();
+        let layers = part.layers.iter();
+        let layers = layers.filter_map(|index| Some((index, blocks.get(index as usize)?)));
+        let states = layers.map(|(index, block)| model.empty_state(index, block)).collect();
         Self { file, device: model.device(), part, positions_max, position: 0, states }
     }
 
@@ -246,6 +247,22 @@ impl Session {
             return Err(TruncateError { position: self.position, asked: positions });
         }
         Ok(())
+    }
+
+    /// A session over a part of this one's, with what this one remembers of those layers, until
+    /// [`Self::take_back`].
+    pub(crate) fn lend(&mut self, part: ModelPart) -> Self {
+        let begin = part.layers.start().saturating_sub(self.part.layers.start()) as usize;
+        let end = begin + part.layers.len() as usize;
+        let states = self.states.drain(begin..end).collect();
+        let Self { device, positions_max, position, .. } = *self;
+        Self { file: self.file.clone(), device, part, positions_max, position, states }
+    }
+
+    /// Takes back what was lent last.
+    pub(crate) fn take_back(&mut self, lent: Self) {
+        let begin = lent.part.layers.start().saturating_sub(self.part.layers.start()) as usize;
+        self.states.splice(begin..begin, lent.states);
     }
 
     /// Positions so far.

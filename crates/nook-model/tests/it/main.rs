@@ -16,6 +16,7 @@ mod executors;
 mod families;
 mod fixtures;
 mod gpu;
+mod gpu_beside;
 mod gpu_references;
 mod manifest;
 mod mistakes;

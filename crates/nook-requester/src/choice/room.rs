@@ -31,9 +31,11 @@ pub(crate) enum Lack {
 
 impl Question {
     /// Bytes that this device's worker could take at the very most, which has the layers that were
-    /// told in memory. Asks the system, and may wait for it.
-    pub(crate) fn memory_ceiling(&self, told: &Encoded) -> u64 {
-        memory_ceiling_beside(held_bytes(&self.file, &told.held))
+    /// told in memory, and may use `card` bytes of a card's own. Asks the system, and may wait for
+    /// it.
+    pub(crate) fn memory_ceiling(&self, told: &Encoded, card: u64) -> u64 {
+        let (here, card) = self.with_card(&told.held, card);
+        memory_ceiling_beside(here).saturating_add(card)
     }
 
     /// What this device lacks for making the reply alone; absent where it can, or could.

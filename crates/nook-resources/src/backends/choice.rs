@@ -41,16 +41,38 @@ impl Pace {
     }
 }
 
-/// The device of `gpus` that is to compute a model of `layers`; `None`: the CPU.
-pub(crate) fn sooner(cpu: &Pace, gpus: &[(u32, Pace)], layers: u32) -> Option<u32> {
-    let (number, pace) = fastest(gpus, layers)?;
+/// A GPU that may compute a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    pub(crate) number: u32,
+    pub(crate) pace: Pace,
+    /// So many of the layers fit there; the CPU computes the others.
+    pub(crate) layers: u32,
+}
+
+impl Candidate {
+    /// How long a usual reply takes over `layers`: those that are there, and the others beside it.
+    pub(crate) fn usual_reply(&self, cpu: &Pace, layers: u32) -> Duration {
+        let there = self.layers.min(layers);
+        match (there, layers - there) {
+            (0, here) => cpu.usual_reply(here),
+            (there, 0) => self.pace.usual_reply(there),
+            (there, here) => self.pace.usual_reply(there).saturating_add(cpu.usual_reply(here)),
+        }
+    }
+}
+
+/// The device of `gpus` that is to compute a model of `layers`, as far as it fits there; `None`: the
+/// CPU alone.
+pub(crate) fn sooner(cpu: &Pace, gpus: &[Candidate], layers: u32) -> Option<u32> {
+    let best = fastest(cpu, gpus, layers)?;
     let limit = cpu.usual_reply(layers).saturating_mul(100 - SOONER_PERCENT) / 100;
-    (pace.usual_reply(layers) <= limit).then_some(number)
+    (best.usual_reply(cpu, layers) <= limit).then_some(best.number)
 }
 
 /// The fastest of `gpus`; of equals the first.
-pub(crate) fn fastest(gpus: &[(u32, Pace)], layers: u32) -> Option<(u32, Pace)> {
-    gpus.iter().copied().min_by_key(|(number, pace)| (pace.usual_reply(layers), *number))
+pub(crate) fn fastest(cpu: &Pace, gpus: &[Candidate], layers: u32) -> Option<Candidate> {
+    gpus.iter().copied().min_by_key(|gpu| (gpu.usual_reply(cpu, layers), gpu.number))
 }
 
 #[cfg(test)]
@@ -58,6 +80,11 @@ mod tests {
     use super::*;
 
     const LAYERS: u32 = 32;
+
+    /// A card that has room for all layers.
+    fn card(number: u32, pace: Pace) -> Candidate {
+        Candidate { number, pace, layers: u32::MAX }
+    }
 
     /// Takes so many microseconds for a layer of one token, and of a prompt's token.
     fn pace(decode: u64, prefill: u64) -> Pace {
@@ -73,7 +100,7 @@ mod tests {
                 for (other_decode, other_prefill) in [(90, 90), (20, 300), (300, 20)] {
                     let (cpu, gpu) = (pace(100, 100), pace(decode, prefill));
                     let other = pace(other_decode, other_prefill);
-                    let chosen = sooner(&cpu, &[(3, gpu), (4, other)], LAYERS);
+                    let chosen = sooner(&cpu, &[card(3, gpu), card(4, other)], LAYERS);
                     let time = |pace: &Pace| pace.usual_reply(LAYERS);
                     let best = time(&gpu).min(time(&other));
                     match chosen {
@@ -90,7 +117,7 @@ mod tests {
     fn a_gpu_is_chosen_from_a_fifth_on() {
         let cpu = pace(100, 100);
         for (gpu, chosen) in [(79, Some(0)), (80, Some(0)), (81, None), (100, None), (200, None)] {
-            assert_eq!(sooner(&cpu, &[(0, pace(gpu, gpu))], LAYERS), chosen, "{gpu}");
+            assert_eq!(sooner(&cpu, &[card(0, pace(gpu, gpu))], LAYERS), chosen, "{gpu}");
         }
         assert_eq!(sooner(&cpu, &[], LAYERS), None, "what was not measured is not chosen");
     }
@@ -99,8 +126,8 @@ mod tests {
     fn fast_prompts_do_not_make_up_for_slow_tokens() {
         let cpu = pace(1_000, 200);
         // Ten times as fast at prompts, half as fast at tokens: an integrated GPU.
-        assert_eq!(sooner(&cpu, &[(0, pace(2_000, 20))], LAYERS), None);
-        assert_eq!(sooner(&cpu, &[(0, pace(900, 20))], LAYERS), Some(0));
+        assert_eq!(sooner(&cpu, &[card(0, pace(2_000, 20))], LAYERS), None);
+        assert_eq!(sooner(&cpu, &[card(0, pace(900, 20))], LAYERS), Some(0));
     }
 
     #[test]
@@ -109,7 +136,21 @@ mod tests {
         let slow_to_start =
             Line { fixed: Duration::from_millis(1), slope: Duration::from_micros(1) };
         let gpu = Pace { decode: slow_to_start, prefill: slow_to_start };
-        assert_eq!(sooner(&cpu, &[(0, gpu)], 4), None);
-        assert_eq!(sooner(&cpu, &[(0, gpu)], 400), Some(0));
+        assert_eq!(sooner(&cpu, &[card(0, gpu)], 4), None);
+        assert_eq!(sooner(&cpu, &[card(0, gpu)], 400), Some(0));
+    }
+
+    #[test]
+    fn a_card_that_has_room_for_some_layers_is_chosen_for_what_those_gain() {
+        let (cpu, fast) = (pace(100, 100), pace(10, 10));
+        // A quarter of the layers on a card ten times as fast saves 22 %, a fifth saves 18 %.
+        for (layers, chosen) in [(0, None), (6, None), (7, None), (8, Some(1)), (32, Some(1))] {
+            let gpu = Candidate { number: 1, pace: fast, layers };
+            assert_eq!(sooner(&cpu, &[gpu], LAYERS), chosen, "{layers}");
+        }
+        // A slower card with room for all of it does more than a faster one with room for a part.
+        let part = Candidate { number: 1, pace: fast, layers: 16 };
+        assert_eq!(sooner(&cpu, &[part, card(2, pace(40, 40))], LAYERS), Some(2));
+        assert_eq!(sooner(&cpu, &[part, card(2, pace(60, 60))], LAYERS), Some(1));
     }
 }

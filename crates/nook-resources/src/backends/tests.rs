@@ -83,10 +83,16 @@ fn nothing_is_chosen_that_was_not_measured_with_this_driver() {
 }
 
 #[test]
-fn a_model_that_does_not_fit_or_has_no_kernel_stays_on_the_cpu() {
-    let small = GpuReport { memory: Some(4 << 30), ..gpu(0, GpuKind::Discrete) };
-    let measured = vec![measurement(cpu(), 100), measurement(device_of(&small), 10)];
-    assert_eq!(backend(&facts(vec![small], measured), Backend::Auto), Backend::Native);
+fn a_card_is_chosen_for_what_fits_there_and_not_where_there_is_no_kernel() {
+    // Of 32 layers of 128 MiB each.
+    for (gib, chosen) in [(8, Backend::GpuAt(0)), (4, Backend::GpuAt(0)), (1, Backend::Native)] {
+        let small = GpuReport { memory: Some(gib << 30), ..gpu(0, GpuKind::Discrete) };
+        let measured = vec![measurement(cpu(), 100), measurement(device_of(&small), 10)];
+        let facts = facts(vec![small], measured);
+        assert_eq!(backend(&facts, Backend::Auto), chosen, "{gib} GiB");
+        let wanted = facts.placed(Backend::Gpu, MODEL, clock::now());
+        assert_eq!(wanted, Placed { backend: Backend::GpuAt(0), falls_back: true });
+    }
     let card = gpu(0, GpuKind::Discrete);
     let measured = vec![measurement(cpu(), 100), measurement(device_of(&card), 10)];
     let known = Backends::default();
@@ -164,4 +170,53 @@ fn the_processor_is_measured_first_then_each_card_and_each_once() {
     facts.measured.pop();
     facts.rests.note(2, "signal 11", now);
     assert_eq!(wish(&facts), None, "a card that failed is left alone for a while");
+}
+
+#[test]
+fn the_memory_of_a_card_counts_where_the_card_was_chosen_and_is_its_own() {
+    let of = |kind, micros, wanted| {
+        let card = GpuReport { memory: Some(8 << 30), ..gpu(0, kind) };
+        let measured = vec![measurement(cpu(), 100), measurement(device_of(&card), micros)];
+        let known = Backends::default();
+        *known.lock() = facts(vec![card], measured);
+        known.want(wanted);
+        let bytes = known.card_bytes(MODEL);
+        assert_eq!(known.cards().get(&MODEL).copied().unwrap_or(0), bytes);
+        bytes
+    };
+    let most = (8 << 30) / 100 * MEMORY_PERCENT;
+    assert_eq!(of(GpuKind::Discrete, 10, Backend::Auto), most);
+    assert_eq!(of(GpuKind::Discrete, 200, Backend::Auto), 0, "the CPU is faster");
+    assert_eq!(of(GpuKind::Discrete, 200, Backend::Gpu), most);
+    assert_eq!(of(GpuKind::Discrete, 10, Backend::GpuAt(0)), most);
+    assert_eq!(of(GpuKind::Discrete, 10, Backend::Native), 0);
+    assert_eq!(of(GpuKind::Integrated, 10, Backend::Auto), 0, "it has the computer's memory");
+}
+
+#[test]
+fn a_card_that_is_left_alone_computes_only_where_its_owner_says_so() {
+    let cards = [gpu(0, GpuKind::Discrete), gpu(1, GpuKind::Integrated)];
+    let measured = vec![
+        measurement(cpu(), 100),
+        measurement(device_of(&cards[0]), 10),
+        measurement(device_of(&cards[1]), 50),
+    ];
+    let known = Backends::default();
+    assert!(!known.watches_cards());
+    *known.lock() = facts(cards.to_vec(), measured);
+    let placed = |wanted| known.placed(wanted, MODEL).backend;
+    assert_eq!(placed(Backend::Auto), Backend::GpuAt(0));
+    assert!(known.watches_cards());
+    let battery = Some(Spared::Battery);
+    assert!(known.spare_cards(battery) && !known.spare_cards(battery));
+    assert!(known.watches_cards(), "else nobody would see that it is over");
+    assert_eq!(placed(Backend::Auto), Backend::GpuAt(1), "it is part of the processor");
+    assert_eq!(placed(Backend::Gpu), Backend::GpuAt(0), "always");
+    let standings = known.standings(Backend::Auto).unwrap();
+    assert_eq!(standings[0].used, GpuUse::Spared(Spared::Battery));
+    assert!(matches!(standings[1].used, GpuUse::Measured { is_used: true, .. }), "{standings:?}");
+    assert!(known.spare_cards(Some(Spared::OtherPrograms)));
+    assert_eq!(placed(Backend::Auto), Backend::GpuAt(1));
+    assert!(known.spare_cards(None));
+    assert_eq!(placed(Backend::Auto), Backend::GpuAt(0));
 }

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use nook_base::{Backend, ErrorCode};
+use nook_base::{Backend, ErrorCode, LayerRange, PeerId};
 use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
 use nook_shard::{WorkerError, WorkerLimits};
 
-use crate::host::{Host, Opening, Refused, WIDTH, bits, layers, limits, small};
+use crate::host::{Host, LAYERS, MODEL, Opening, Refused, WIDTH, bits, layers, limits, small};
 
 const PLENTY: u64 = 1 << 30;
 
@@ -159,8 +159,9 @@ async fn a_format_without_a_kernel_is_refused_with_its_tensor() {
     );
 }
 
-/// Variables of the worker, what was measured as fastest, and what writes the model's file.
-type Case<'a> = (Vec<(&'a str, &'a str)>, Backend, fn(&Path));
+/// Variables of the worker, what was measured as fastest, what writes the model's file, and how many
+/// of its layers are there then.
+type Case<'a> = (Vec<(&'a str, &'a str)>, Backend, fn(&Path), u32);
 
 #[tokio::test]
 async fn what_a_measured_gpu_cannot_do_the_cpu_does() {
@@ -169,15 +170,20 @@ async fn what_a_measured_gpu_cannot_do_the_cpu_does() {
     }
     let (_folder, file) = order("budget 4096");
     let cases: [Case<'_>; 3] = [
-        (vec![("INGLENOOK_TEST_GPU", &*file)], Backend::GpuAt(0), small),
-        (Vec::new(), Backend::GpuAt(63), small),
-        (Vec::new(), Backend::GpuAt(0), rare),
+        (vec![("INGLENOOK_TEST_GPU", &*file)], Backend::GpuAt(0), small, 0),
+        (Vec::new(), Backend::GpuAt(63), small, 0),
+        // The one layer without a kernel.
+        (Vec::new(), Backend::GpuAt(0), rare, LAYERS - 1),
     ];
-    for (variables, backend, write) in cases {
+    for (variables, backend, write, there) in cases {
         let host = told(&variables, (backend, true), write).await;
         let host = host.unwrap_or_else(|(_, error)| panic!("{backend}: {error}"));
         let status = host.status().await;
-        assert_eq!((status.backend, status.held.len()), (Backend::Native, 1), "{backend}");
+        assert_eq!(status.held, [LayerRange::all(LAYERS)], "{backend}");
+        assert_eq!(status.on_gpu.layers, there, "{backend}");
+        assert_eq!(status.on_gpu.bytes > 0, there > 0, "{backend}: {status:?}");
+        let computes = if there > 0 { backend } else { Backend::Native };
+        assert_eq!(status.backend, computes);
         if host.model.file().shape().hidden == WIDTH {
             let mut talk = host.open(Opening::of(1, layers(1, 2))).await.unwrap().seeded(5);
             assert_eq!(
@@ -186,6 +192,37 @@ async fn what_a_measured_gpu_cannot_do_the_cpu_does() {
             );
         }
     }
+}
+
+#[tokio::test]
+async fn what_lies_on_a_card_is_not_lent_of_the_memory_of_the_computer() {
+    if !has_gpu("memory of a card") {
+        return;
+    }
+    let guest = PeerId([3; 32]);
+    let part = layers(1, 2);
+    let lent = async |budget: &str| {
+        let (_folder, file) = order(budget);
+        let variables = [("INGLENOOK_TEST_GPU", &*file)];
+        // Not one layer may be lent of it.
+        let (backend, falls_back) = (Backend::GpuAt(0), true);
+        let limits = WorkerLimits { backend, falls_back, ..limits(2, 4096) };
+        let host = Host::start_empty_with(&variables, limits).await;
+        let loaded = host.worker.load_for(guest, &host.file, MODEL, part).await;
+        (loaded, host.status().await, host)
+    };
+    let (loaded, status, host) = lent("budget 67108864").await;
+    loaded.unwrap();
+    assert_eq!((status.on_gpu.layers, status.lent_bytes), (2, 0), "{status:?}");
+    assert!(status.weight_bytes > 4096 && status.on_gpu.bytes > 4096, "{status:?}");
+    host.worker.release(part).await.unwrap();
+    let status = host.status().await;
+    assert!(status.held.is_empty() && status.lent_bytes == 0, "{status:?}");
+
+    let (loaded, status, _host) = lent("budget 4096").await;
+    let Err(WorkerError::Refused { code, sentence }) = loaded else { panic!("{loaded:?}") };
+    assert_eq!(code, ErrorCode::OutOfMemory);
+    assert!(sentence.contains("are allowed and free") && status.held.is_empty(), "{sentence}");
 }
 
 #[tokio::test]

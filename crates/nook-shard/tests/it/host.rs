@@ -107,6 +107,11 @@ impl Host {
         Ok(host)
     }
 
+    /// As [`Self::start_with`], with nothing loaded yet.
+    pub(crate) async fn start_empty_with(variables: &[(&str, &str)], limits: WorkerLimits) -> Self {
+        Self::launch(OsStr::new("models"), variables, limits, small).await
+    }
+
     /// As [`Self::start`], with nothing loaded yet.
     pub(crate) async fn start_empty() -> Self {
         let device = [("INGLENOOK_DEVICE", "cpu")];

@@ -231,7 +231,8 @@ declare! {
         /// While another program fills the screen.
         "distributed_inference.host.pause.in_full_screen" => in_full_screen: bool = true,
             at_once(Lending).in_window();
-        /// While other programs take more than this share of the processor; 0 is never.
+        /// While other programs take more than this share of the processor, or of a graphics card; 0 is
+        /// never.
         "distributed_inference.host.pause.when_busy_percent" => when_busy_percent: Option<u32> = None,
             at_once(Lending).in_window().whole(0, 100).unit("percent").example("50");
         /// Between these two times of every day, by the local clock.

@@ -8,12 +8,12 @@ use nook_base::{
     Sensitive, WakeAddress,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Document, GpuKind, GpuReport, Have, HaveModel, Hello, HelpTerms,
-    KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish,
-    OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open,
-    PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange,
-    ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want,
-    WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, Document, GpuHolding, GpuKind, GpuReport, Have, HaveModel, Hello,
+    HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
+    OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling,
+    OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest,
+    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket,
+    TicketClaim, Trial, Want, WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -412,8 +412,9 @@ fn working() -> Golden<LocalMessage> {
                 parked_bytes: 1 << 15,
                 lent_bytes: 1 << 14,
                 backend: Backend::GpuAt(2),
+                on_gpu: GpuHolding { layers: 2, bytes: 1 << 21 },
             },
-            "014b000001020305000000090000001d 0b010002010002018080408080044d143c041101038080028080010302",
+            "014b0000010203050000000900000022 0b010002010002018080408080044d143c0411010380800280800103020280808001",
         ),
         (
             LocalMessage::OnBehalf { peer: PeerId([0x9d; 32]) },

@@ -6,14 +6,14 @@ use nook_base::{
     Sensitive, WakeAddress,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, Document, GpuKind, GpuReport, HEADER_BYTES, Have,
-    HaveModel, Header, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows,
-    Message, Move, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest,
-    OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly, PlaceState,
-    Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert,
-    SharingNow, StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, TensorAssembly, Ticket, TicketClaim,
-    Trial, WAKE_ADDRESSES_MAX, Want, WayFigures, WireError, WireMessage, WorkerMessage, decode,
-    encode,
+    Advert, CallId, Chunk, DecodeError, Document, GpuHolding, GpuKind, GpuReport, HEADER_BYTES,
+    Have, HaveModel, Header, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage,
+    LogitRows, Message, Move, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
+    OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly,
+    PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint,
+    ShardAdvert, SharingNow, StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, TensorAssembly, Ticket,
+    TicketClaim, Trial, WAKE_ADDRESSES_MAX, Want, WayFigures, WireError, WireMessage,
+    WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -349,6 +349,7 @@ fn local() -> impl Strategy<Value = LocalMessage> {
                 parked_bytes,
                 lent_bytes,
                 backend: Backend::Native,
+                on_gpu: GpuHolding { layers: u32::from(n.2), bytes: n.4 },
             }
         ),
         any::<[u8; 32]>().prop_map(|peer| LocalMessage::OnBehalf { peer: PeerId(peer) }),

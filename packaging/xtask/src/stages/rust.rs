@@ -14,9 +14,15 @@ use crate::setup::tools;
 use crate::stages::build::{Built, EVERYTHING, features};
 use crate::stages::{Outcome, Round};
 
-/// Tests that do not start whole households, and those that do; each with its profile.
-const OF_CRATES: [&str; 4] = ["--profile", "ci", "-E", "not package(nook-tests)"];
-const OF_HOUSEHOLDS: [&str; 4] = ["--profile", "household", "-E", "package(nook-tests)"];
+/// Tests that compute on a GPU, or decide what does: of the kernels, the pass, the worker, the choice
+/// and whole households.
+const OF_GPUS: &str = "package(nook-gpu) | (package(nook-model) & test(/^gpu/)) \
+                       | (package(nook-shard) & test(/^devices::/)) \
+                       | (package(nook-resources) & test(/^backends::/)) \
+                       | (package(nook-tests) & test(/^gpu::/))";
+
+/// Tests that start whole households.
+const OF_HOUSEHOLDS: &str = "package(nook-tests)";
 
 /// Names the file to which a test adds a line when it, or a part of it, cannot run on this machine:
 /// nextest shows nothing of a test that passes.
@@ -24,7 +30,7 @@ const NOTES_VARIABLE: &str = "NOOK_TEST_NOTES";
 
 /// The tests of every crate, and the examples in its documentation.
 pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
-    let ran = run(round, OF_CRATES)?;
+    let ran = run(round, "ci", &format!("not {OF_HOUSEHOLDS} & not ({OF_GPUS})"))?;
     cargo(&round.places.root)
         .args(["test", "--workspace", "--exclude", "xtask", "--doc"])
         .args(features(&round.places)?)
@@ -34,7 +40,13 @@ pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
 
 /// The tests of whole households.
 pub(crate) fn households(round: &mut Round) -> Result<Outcome> {
-    run(round, OF_HOUSEHOLDS)
+    run(round, "household", &format!("{OF_HOUSEHOLDS} & not ({OF_GPUS})"))
+}
+
+/// All that has to do with GPUs, on whatever driver this machine has: Mesa's software adapter where
+/// there is no card.
+pub(crate) fn gpus(round: &mut Round) -> Result<Outcome> {
+    run(round, "ci", OF_GPUS)
 }
 
 /// cargo-nextest, about to run tests; which ones is to be added.
@@ -43,7 +55,7 @@ pub(crate) fn nextest(places: &Places) -> Result<Program> {
     Ok(Program::new(tool, &places.root).args(["nextest", "run"]))
 }
 
-fn run(round: &Round, which: [&str; 4]) -> Result<Outcome> {
+fn run(round: &Round, profile: &str, which: &str) -> Result<Outcome> {
     let places = &round.places;
     let built = built(round)?;
     let notes = places.made("test-notes")?.join("notes.txt");
@@ -51,7 +63,7 @@ fn run(round: &Round, which: [&str; 4]) -> Result<Outcome> {
     let mut tests = nextest(places)?
         .args(EVERYTHING)
         .args(features(places)?)
-        .args(which)
+        .args(["--profile", profile, "-E", which])
         .env(NOTES_VARIABLE, &notes);
     for (variable, name) in [("NOOK_BIN", "nook"), ("INGLENOOK_BIN", "inglenook")] {
         if let Some(path) = built.program(name) {

@@ -22,6 +22,6 @@ export function findingsOf({ me, port, models }: HouseholdView): Finding[] {
     found('well', 'computing', 'models are computed on what was measured to be faster; now on: native',
       { kind: 'computes', backend: 'auto', now: ['native'] }),
     found('well', 'computing', 'gpu:0 Intel Iris Xe Graphics (vulkan, Mesa 25.1.3): not used; measured: CPU 6.7, GPU 5.5 tokens/s of a usual reply',
-      { kind: 'gpu', number: 0, name: 'Intel Iris Xe Graphics', api: 'vulkan', driver: 'Mesa 25.1.3', memory_bytes: null, used: { kind: 'measured', is_used: false, cpu: 6.7, gpu: 5.5 } }),
+      { kind: 'gpu', number: 0, name: 'Intel Iris Xe Graphics', api: 'vulkan', driver: 'Mesa 25.1.3', memory_bytes: null, used: { kind: 'measured', is_used: false, cpu: 6.7, gpu: 5.5 }, holds: null }),
   ];
 }

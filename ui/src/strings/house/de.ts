@@ -109,6 +109,10 @@ export const house: Strings['house'] = {
     named: (backend) => `Wie in der Datei eingestellt: ${backend}`,
     hint: 'Automatisch: Dieser Computer misst Prozessor und Grafikkarte, während er sonst nichts zu tun hat, und nimmt, was mindestens ein Fünftel früher antwortet. Eine laufende Antwort geht dort weiter, wo sie begann. „Prüfung“ sagt, was gefunden wurde.',
   },
+  gpuHolds: (layers, of, size) =>
+    layers < of
+      ? `${layers} von ${of} Schichten liegen jetzt dort, in ${size}; die anderen berechnet der Prozessor.`
+      : `${layers} Schichten liegen jetzt dort, in ${size}.`,
   gpuUse: {
     chosen: 'benutzt, wie es gewählt wurde.',
     not_chosen: 'nicht benutzt, weil etwas anderes gewählt wurde.',
@@ -116,6 +120,8 @@ export const house: Strings['house'] = {
     unmeasured: 'noch nicht benutzt. Sie wird gemessen, nachdem ein Modell benutzt wurde und wenn sonst nichts zu tun ist.',
     measured: (isUsed, cpu, gpu) =>
       `${isUsed ? 'benutzt' : 'nicht benutzt'}; gemessen: Prozessor ${cpu}, Karte ${gpu} Token in der Sekunde einer üblichen Antwort.`,
+    on_battery: 'nicht benutzt, solange dieser Computer am Akku läuft. „Immer“ benutzt sie auch dann.',
+    used_by_others: 'nicht benutzt, solange ein anderes Programm sie benutzt. „Immer“ benutzt sie trotzdem.',
     resting: (minutes, reason) =>
       `${minutes === 1 ? 'eine Minute' : `${minutes} Minuten`} lang nicht benutzt, weil sie versagt hat: ${reason}`,
     unfit: (reason) => `nicht benutzt für das zuletzt versuchte Modell: ${reason}`,

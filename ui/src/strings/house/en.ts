@@ -127,6 +127,10 @@ export const house = {
     named: (backend: string) => `As set in the file: ${backend}`,
     hint: 'Automatically: this computer measures the processor and the graphics card while it has nothing else to do, and takes what answers at least a fifth sooner. A reply that runs goes on where it began. Checks says what was found.',
   },
+  gpuHolds: (layers: number, of: number, size: string) =>
+    layers < of
+      ? `${layers} of ${of} layers lie there now, in ${size}; the processor computes the others.`
+      : `${layers} layers lie there now, in ${size}.`,
   gpuUse: {
     chosen: 'used, as it was chosen.',
     not_chosen: 'not used, because something else was chosen.',
@@ -134,6 +138,8 @@ export const house = {
     unmeasured: 'not used yet. It is measured after a model was used, when nothing else goes on.',
     measured: (isUsed: boolean, cpu: string, gpu: string) =>
       `${isUsed ? 'used' : 'not used'}; measured: processor ${cpu}, card ${gpu} tokens a second of a usual reply.`,
+    on_battery: 'not used while this computer runs on its battery. “Always” uses it there too.',
+    used_by_others: 'not used while another program uses it. “Always” uses it all the same.',
     resting: (minutes: number, reason: string) =>
       `not used for ${minutes === 1 ? 'one minute' : `${minutes} minutes`}, because it failed: ${reason}`,
     unfit: (reason: string) => `not used for the model that was tried last: ${reason}`,

@@ -1,10 +1,11 @@
 //! Layers that other devices ask for: granted, refused, loaded and ended.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange};
 use nook_trust::TrustLevel;
-use nook_wire::PlaceState;
+use nook_wire::{GpuHolding, PlaceState};
 
 use super::scene::*;
 use crate::events::{HostEffect, HostTask};
@@ -76,9 +77,27 @@ fn memory_bounds_what_is_placed() {
     scene.settings.host.max_lent_memory = Some(nook_store::Megabytes(0));
     assert_eq!(placed(&mut scene, place(0, 2)), ["trusted hears: 0-1 OutOfMemory"]);
     let mut scene = Scene::sharing();
-    let tight = Surveyed { models: Vec::new(), available: 1 };
+    let tight =
+        Surveyed { models: Vec::new(), available: 1, cards: BTreeMap::new(), watches_cards: false };
     scene.effects(Event::Surveyed(tight));
     assert_eq!(placed(&mut scene, place(0, 2)), ["trusted hears: 0-1 OutOfMemory"]);
+}
+
+#[test]
+fn a_card_that_computes_takes_layers_that_the_memory_has_no_room_for() {
+    let mut scene = Scene::sharing();
+    scene.settings.host.max_lent_memory = Some(nook_store::Megabytes(0));
+    let with_card = |bytes, used| {
+        let on_gpu = GpuHolding { layers: 1, bytes: used };
+        let mut status = status(LayerRange::with_len(0, 0), 0, 0);
+        status.on_gpu = on_gpu;
+        let (models, cards) = (vec![(EMBER, Some(status))], BTreeMap::from([(EMBER, bytes)]));
+        Event::Surveyed(Surveyed { models, available: 1, cards, watches_cards: false })
+    };
+    scene.effects(with_card(1 << 30, 1 << 30));
+    assert_eq!(placed(&mut scene, place(0, 2)), ["trusted hears: 0-1 OutOfMemory"], "it is full");
+    scene.effects(with_card(1 << 30, 0));
+    assert_eq!(scene.does(place(0, 2)), ["load 0-1 for trusted"]);
 }
 
 #[test]
@@ -117,7 +136,12 @@ fn tight_memory_trust_and_a_worker_that_ended_end_a_lease() {
     let held = || status(LayerRange::with_len(0, 2), 0, 0);
     let mut scene = holding();
     scene.passes(Duration::from_secs(1));
-    let tight = Surveyed { models: vec![(EMBER, Some(held()))], available: 1 };
+    let tight = Surveyed {
+        models: vec![(EMBER, Some(held()))],
+        available: 1,
+        cards: BTreeMap::new(),
+        watches_cards: false,
+    };
     assert_eq!(placed(&mut scene, Event::Surveyed(tight)), std::slice::from_ref(&told));
 
     let mut scene = holding();
@@ -125,7 +149,12 @@ fn tight_memory_trust_and_a_worker_that_ended_end_a_lease() {
     assert!(scene.tells(TRUSTED, surveyed(held())).contains(&told));
 
     let mut scene = holding();
-    let ended = Surveyed { models: Vec::new(), available: u64::MAX };
+    let ended = Surveyed {
+        models: Vec::new(),
+        available: u64::MAX,
+        cards: BTreeMap::new(),
+        watches_cards: false,
+    };
     scene.passes(Duration::from_secs(3));
     assert_eq!(placed(&mut scene, Event::Surveyed(ended)), [told]);
 }

@@ -1,5 +1,6 @@
 //! A host with one device of each trust level around it, and its effects as lines.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use nook_model::ModelFile;
 use nook_shard::{PassCounts, WorkerStatus};
 use nook_store::Settings;
 use nook_trust::{Gate, TrustLevel};
-use nook_wire::{Advert, Have, HaveModel, OffloadOffers, PlaceState, Placed, PlacementRequest};
+use nook_wire::{
+    Advert, GpuHolding, Have, HaveModel, OffloadOffers, PlaceState, Placed, PlacementRequest,
+};
 
 use super::super::*;
 use crate::residency::Surveyed;
@@ -206,13 +209,15 @@ pub(super) fn status(held: LayerRange, sessions: u16, guest_sessions: u16) -> Wo
         parked: 0,
         parked_bytes: 0,
         lent_bytes: 0,
+        on_gpu: GpuHolding::default(),
         backend: nook_base::Backend::Native,
     }
 }
 
 /// What the workers say: this one for ember, on a machine with plenty of memory.
 pub(super) fn surveyed(status: WorkerStatus) -> Event {
-    Event::Surveyed(Surveyed { models: vec![(EMBER, Some(status))], available: 8 << 30 })
+    let (models, cards) = (vec![(EMBER, Some(status))], BTreeMap::new());
+    Event::Surveyed(Surveyed { models, available: 8 << 30, cards, watches_cards: false })
 }
 
 fn name(peer: PeerId) -> &'static str {

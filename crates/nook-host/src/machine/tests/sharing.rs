@@ -13,8 +13,13 @@ use nook_api::views::PauseReason;
 
 const ALL: &str = "trusted hears: ember 0-5, amber 0-5; 2 streams free";
 
-const BATTERY: Conditions =
-    Conditions { on_battery: Some(true), others_load: None, full_screen: None, minute_of_day: 720 };
+const BATTERY: Conditions = Conditions {
+    on_battery: Some(true),
+    others_load: None,
+    others_card_load: None,
+    full_screen: None,
+    minute_of_day: 720,
+};
 
 const MAINS: Conditions = Conditions { on_battery: Some(false), ..BATTERY };
 

@@ -87,6 +87,12 @@ fn held_as(format: Format, full: bool) -> Format {
     if full { Format::F32 } else { format }
 }
 
+/// Whether products with `tensor` can be computed there. Vectors are always decoded.
+pub(super) fn has_kernel(tensor: &TensorInfo, full: bool) -> bool {
+    let format = tensor.kind.format().map(|format| held_as(format, full));
+    tensor.dimensions.len() < 2 || format.is_some_and(Matrix::has_kernel)
+}
+
 /// Bytes that `tensor` takes on a GPU.
 pub(super) fn bytes_on_gpu(tensor: &TensorInfo, full: bool) -> u64 {
     let numbers = tensor.dimensions.iter().fold(1, |product: u64, n| product.saturating_mul(*n));

@@ -1,0 +1,240 @@
+//! `nook bench`: the devices of this computer, each measured with the same model in a process of its
+//! own, side by side.
+//!
+//! A driver may crash or hang: then that device has no figures and the others do. What is measured
+//! is in `nook_inspect`.
+
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nook_base::Backend;
+use nook_inspect::{BenchView, BenchWish, BenchedModel};
+use serde::Serialize;
+use serde_json::json;
+use sysinfo::System;
+use tokio::process::Command;
+
+use crate::arguments::Bench;
+use crate::output;
+
+/// Longest time for one device. A large model on a slow disk takes minutes; a driver that hangs
+/// takes all of it.
+const DEVICE_LIMIT: Duration = Duration::from_secs(1800);
+
+/// What `--save` writes.
+#[derive(Debug, Serialize)]
+struct Report {
+    inglenook: &'static str,
+    /// Seconds since 1970.
+    measured_at: u64,
+    machine: Machine,
+    model: BenchedModel,
+    prompt_tokens: u32,
+    reply_tokens: u32,
+    streams: u32,
+    devices: Vec<Measured>,
+}
+
+#[derive(Debug, Serialize)]
+struct Machine {
+    processor: String,
+    cores: usize,
+    memory_bytes: u64,
+    system: String,
+}
+
+/// One device: its figures, or why there are none.
+#[derive(Debug, Serialize)]
+struct Measured {
+    asked: String,
+    #[serde(flatten)]
+    figures: Option<Figures>,
+    problem: Option<String>,
+}
+
+/// A [`BenchView`] with what is left of its logits.
+#[derive(Debug, Serialize)]
+struct Figures {
+    #[serde(flatten)]
+    view: BenchView,
+    /// Root mean square of the differences from the first device's logits, over that of these;
+    /// absent for that one.
+    logits_off: Option<f64>,
+}
+
+pub(crate) async fn run(wish: Bench) -> anyhow::Result<ExitCode> {
+    if wish.alone {
+        return alone(&wish);
+    }
+    let model = nook_inspect::benched_model(&wish.model)?;
+    let mut devices = Vec::new();
+    let mut first: Option<Vec<f32>> = None;
+    for backend in &wish.backend {
+        if !wish.json {
+            output::note(format!("measuring {backend}"));
+        }
+        let (figures, problem) = match in_a_process(&wish, *backend).await {
+            Ok(view) => (Some(compared(view, &mut first)), None),
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
+        devices.push(Measured { asked: backend.to_string(), figures, problem });
+    }
+    let report = Report {
+        inglenook: env!("CARGO_PKG_VERSION"),
+        measured_at: nook_base::clock::unix_seconds(),
+        machine: Machine::this(),
+        model,
+        prompt_tokens: wish.prompt,
+        reply_tokens: wish.tokens,
+        streams: wish.streams,
+        devices,
+    };
+    if let Some(file) = &wish.save {
+        let text = serde_json::to_string_pretty(&report)? + "\n";
+        std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    if wish.json {
+        output::json(&report)
+    } else {
+        show(&report, &wish)
+    }
+    let any = report.devices.iter().any(|device| device.figures.is_some());
+    Ok(if any { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Measures the one device in this process.
+fn alone(wish: &Bench) -> anyhow::Result<ExitCode> {
+    let [backend] = wish.backend[..] else { bail!("one device at a time") };
+    let view = nook_inspect::bench(&BenchWish {
+        model: wish.model.clone(),
+        backend,
+        prompt: wish.prompt,
+        tokens: wish.tokens,
+        streams: wish.streams,
+        threads: wish.threads,
+    })?;
+    output::json_line(&json!(view));
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn in_a_process(wish: &Bench, backend: Backend) -> anyhow::Result<BenchView> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let mut command = Command::new(program);
+    command.arg("bench").arg(&wish.model).args(["--alone", "--backend", &backend.to_string()]);
+    for (option, value) in
+        [("--prompt", wish.prompt), ("--tokens", wish.tokens), ("--streams", wish.streams)]
+    {
+        command.args([option, &value.to_string()]);
+    }
+    if let Some(threads) = wish.threads {
+        command.args(["--threads", &threads.to_string()]);
+    }
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let ended = tokio::time::timeout(DEVICE_LIMIT, command.output()).await;
+    let minutes = DEVICE_LIMIT.as_secs() / 60;
+    let output = ended.with_context(|| format!("it took more than {minutes} minutes"))??;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let sentence = said.lines().rev().find(|line| !line.trim().is_empty());
+        let sentence = sentence.map(|line| line.trim_start_matches("error: "));
+        bail!("{}", sentence.map_or_else(|| output.status.to_string(), str::to_owned));
+    }
+    serde_json::from_slice(&output.stdout).context("what it said cannot be read")
+}
+
+/// Takes the logits out of `view`, as far as they are not what all others are compared with.
+fn compared(mut view: BenchView, first: &mut Option<Vec<f32>>) -> Figures {
+    let logits = std::mem::take(&mut view.logits);
+    let logits_off = first.as_ref().map(|first| relative(&logits, first));
+    first.get_or_insert(logits);
+    Figures { view, logits_off }
+}
+
+/// Root mean square of the differences, over that of `expected`.
+fn relative(got: &[f32], expected: &[f32]) -> f64 {
+    if got.len() != expected.len() {
+        return f64::INFINITY;
+    }
+    let square = |number: f64| number * number;
+    let off: f64 =
+        got.iter().zip(expected).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
+    let size: f64 = expected.iter().map(|number| square(f64::from(*number))).sum();
+    (off / size.max(f64::MIN_POSITIVE)).sqrt()
+}
+
+fn show(report: &Report, wish: &Bench) {
+    let Report { machine, model, .. } = report;
+    let megabytes = |bytes: u64| (bytes >> 20).to_string();
+    output::line(format!(
+        "{} ({} {}, {} layers, {} MB) on {}, {} cores, {}",
+        output::plain(&model.name),
+        output::plain(&model.architecture),
+        output::plain(&model.quantisation),
+        model.layers,
+        megabytes(model.weight_bytes),
+        machine.processor,
+        machine.cores,
+        machine.system,
+    ));
+    let unknown = || "-".to_owned();
+    let row = |device: &Measured| match &device.figures {
+        Some(Figures { view, logits_off }) => vec![
+            view.backend.clone(),
+            format!("{:.1}", view.prompt_per_second),
+            format!("{:.1}", view.tokens_per_second),
+            format!("{:.1}", view.streams_per_second),
+            view.memory_bytes.map_or_else(unknown, megabytes),
+            view.gpu_bytes.map_or_else(unknown, megabytes),
+            logits_off.map_or_else(unknown, |off| format!("{off:.1e}")),
+            output::plain(&view.device),
+        ],
+        None => {
+            let problem = device.problem.clone().unwrap_or_default();
+            let figures = std::iter::repeat_with(unknown).take(6);
+            [device.asked.clone()].into_iter().chain(figures).chain([problem]).collect()
+        }
+    };
+    let rows: Vec<Vec<String>> = report.devices.iter().map(row).collect();
+    let prompt = format!("PROMPT OF {}", wish.prompt);
+    let streams = format!("{} AT ONCE", wish.streams);
+    output::table(
+        &["DEVICE", &prompt, "TOKENS", &streams, "MB", "MB OF CARD", "OFF", "WHAT IT IS"],
+        &rows,
+    );
+    output::line("Prompt, tokens and all at once: tokens a second, the best of three rounds.");
+    output::line("Off: how far the logits are from those of the first device.");
+    if let Some(file) = &wish.save {
+        output::line(format!("Kept in {}", file.display()));
+    }
+}
+
+impl Machine {
+    fn this() -> Self {
+        let mut system = System::new().ok();
+        if let Some(system) = &mut system {
+            system.refresh_memory();
+            system.refresh_cpu_all();
+        }
+        let processor = system.as_ref().and_then(|system| system.cpus().first());
+        let unknown = || "an unknown processor".to_owned();
+        Self {
+            processor: processor.map_or_else(unknown, |cpu| cpu.brand().trim().to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: system.as_ref().map_or(0, System::total_memory),
+            system: System::long_os_version().unwrap_or_else(|_| std::env::consts::OS.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_logits_are_apart_is_told_as_a_share_of_them() {
+        assert_eq!(relative(&[3.0, 4.0], &[3.0, 4.0]), 0.0);
+        assert!((relative(&[3.0, 4.5], &[3.0, 4.0]) - 0.1).abs() < 1e-9);
+        assert_eq!(relative(&[1.0], &[1.0, 2.0]), f64::INFINITY);
+    }
+}
