@@ -166,11 +166,11 @@ impl Runner {
     /// Makes a request ready. Whoever has left gives the place back: at once while this waits for
     /// others or for a process that ends with the wait, but not before a thread of this process has
     /// ended what it began. Else places would be free while their work goes on.
-    async fn begin(
+    async fn begin<A>(
         &self,
         listed: Listed,
         request: GenerateRequest,
-        answer: &mut Answer<Reply>,
+        answer: &mut Answer<A>,
     ) -> Result<(Ready, Arc<OpenModel>), NodeError> {
         let model = unless_left(answer, self.open_models.open(listed)).await?;
         let opened = model.clone();
@@ -342,11 +342,11 @@ impl Runner {
     }
 
     /// Counts the tokens of a prompt. One that is too long is an answer too.
-    fn count(&self, listed: Listed, request: GenerateRequest, answer: Answer<Counted>) {
+    fn count(&self, listed: Listed, request: GenerateRequest, mut answer: Answer<Counted>) {
         let runner = self.clone();
         self.tasks.spawn_until_cancelled("counting", async move {
             let model = listed.name.clone();
-            let tokens = match runner.open(listed, request).await {
+            let tokens = match runner.begin(listed, request, &mut answer).await {
                 Ok((ready, _)) => Ok(ready.ids.len() as u64),
                 Err(error) => match error.wording {
                     Some(Wording::PromptTooLong { tokens, .. }) => Ok(tokens),
@@ -410,8 +410,8 @@ impl Runner {
 }
 
 /// What comes of `work`, unless the asker leaves before; the work ends then.
-async fn unless_left<T>(
-    answer: &mut Answer<Reply>,
+async fn unless_left<A, T>(
+    answer: &mut Answer<A>,
     work: impl Future<Output = Result<T, NodeError>>,
 ) -> Result<T, NodeError> {
     tokio::select! {

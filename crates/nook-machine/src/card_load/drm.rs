@@ -185,7 +185,7 @@ mod tests {
             card(proc, worker, 5, &amd(2, worker_ms * 1_000_000));
         };
         write(5_000, 0);
-        opens(proc, 300, 4, "/home/somebody/notes.txt", "pos:\t0\n");
+        opens(proc, 300, 4, "/srv/notes.txt", "pos:\t0\n");
         let (mut clients, start) = (Clients::default(), nook_base::clock::now());
         assert_eq!(clients.look(proc, &own, start), None, "nothing to compare with");
         write(5_750, 1_000);

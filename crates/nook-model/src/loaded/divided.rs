@@ -10,11 +10,10 @@
 use nook_base::{LayerRange, ModelPart};
 use nook_kernels::{CacheKind, Compute};
 
-use super::executor::Cpu;
 use super::gpu::{self, GpuExecutor};
 use super::pass::{self, BatchPiece, ROWS_AT_ONCE};
 use super::session::{Input, Output, StepError};
-use super::{EMBEDDING, HEAD, LoadedModel};
+use super::{Cpu, EMBEDDING, HEAD, LoadedModel};
 use crate::error::Fault;
 use crate::file::ModelFile;
 

@@ -9,9 +9,8 @@
 use nook_base::LogitRows;
 use nook_kernels::{Product, multiply, vector};
 
-use crate::loaded::LoadedModel;
-use crate::loaded::executor::{Cpu, Executor};
 use crate::loaded::session::{Input, Output, Session, StepError};
+use crate::loaded::{Cpu, Executor, LoadedModel};
 use crate::parts::{BlockBuffers, Buffers, Lanes, LayerState, Span, Step, sized};
 
 /// Rows that go through a layer together. More gains nothing, and costs memory for each.
