@@ -15,7 +15,7 @@ cpu: number,
 /**
  * This card.
  */
-gpu: number, } | { "kind": "resting", 
+gpu: number, } | { "kind": "on_battery" } | { "kind": "used_by_others" } | { "kind": "resting", 
 /**
  * In so many minutes.
  */

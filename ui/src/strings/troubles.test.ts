@@ -91,7 +91,7 @@ const CONDITIONS: OneOfEach<Condition> = {
   models: { kind: 'models', count: 5 },
   disk_room: { kind: 'disk_room', free_bytes: 84.3e9 },
   computes: { kind: 'computes', backend: 'auto', now: ['gpu:0', 'native'] },
-  gpu: { kind: 'gpu', number: 1, name: 'Radeon 780M', api: 'vulkan', driver: 'Mesa 25.1', memory_bytes: 4e9, used: { kind: 'measured', is_used: true, cpu: 4, gpu: 9 }, holds: { layers: 20, of_layers: 32, bytes: 3e9 } },
+  gpu: { kind: 'gpu', number: 1, name: 'Radeon 780M', api: 'vulkan', driver: 'Mesa 25.1', memory_bytes: 4e9, used: { kind: 'measured', is_used: true, cpu: 4, gpu: 9 }, holds: null },
   cards_unused: { kind: 'cards_unused', cards: ['NVIDIA GeForce RTX 4090 (24 GB)'] },
   trouble: { kind: 'trouble', trouble: TROUBLES.copy_seen },
 };
@@ -191,7 +191,7 @@ const SAID: [string, () => string, unknown[]][] = [
     [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'free_bytes', 'memory_bytes', 'used', 'holds', ...(fact.kind === 'computes' ? ['backend'] : []))]),
   ...Object.values(GPU_USES).map((fact): [string, () => string, unknown[]] =>
     [`gpu ${fact.kind}`, () => condition({ ...CONDITIONS.gpu, used: fact }), valuesOf(fact, 'is_used', 'cpu', 'gpu')]),
-  ['gpu holds some', () => condition(CONDITIONS.gpu), ['20', '32', '3 GB']],
+  ['gpu holds some', () => condition({ ...CONDITIONS.gpu, holds: { layers: 20, of_layers: 32, bytes: 3e9 } }), [20, 32, '3 GB']],
   ...Object.values(LEFT_OUT).map((fact): [string, () => string, unknown[]] => [`left out ${fact.kind}`, () => leftOut(fact), []]),
   ...Object.values(WORDINGS).map((fact): [string, () => string, unknown[]] =>
     [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble', 'needs_bytes', 'free_bytes', 'others', 'only_here')]),

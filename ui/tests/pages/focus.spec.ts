@@ -165,7 +165,7 @@ test('a file is attached and taken away by keys, and the focus is at the message
   await page.getByTestId('attach').setInputFiles({ name: 'Leaves.txt', mimeType: 'text/plain', buffer: Buffer.from('Leaves fall.') });
   await expect(page.getByTestId('file')).toBeVisible();
   await walk(page, 'attached');
-  await page.getByTestId('file').getByRole('button').focus();
+  await page.getByTestId('file').getByRole('button', { name: 'Remove Leaves.txt' }).focus();
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('file')).toHaveCount(0);
   await expect(page.getByTestId('prompt')).toBeFocused();

@@ -115,9 +115,9 @@ test('what is set on the page of sharing is what the house has then', async ({ p
   await expect(page.getByTestId('quiet-from')).toHaveValue('22:00');
   await page.getByTestId('quiet-to').fill('06:30');
   await page.getByTestId('pause-hour').click();
-  await expect(page.getByTestId('sharing-now')).toContainText('paused until');
+  await expect(page.getByTestId('sharing-now')).toContainText('Paused until');
   await page.getByTestId('resume-sharing').click();
-  await expect(page.getByTestId('sharing-now')).toContainText('idle');
+  await expect(page.getByTestId('sharing-now')).toContainText('On: nobody needs it right now');
   await goTo(page, 'chat');
   await goTo(page, 'sharing');
   await expect(page.getByTestId('quiet-to')).toHaveValue('06:30');
