@@ -137,8 +137,11 @@ async fn in_a_process(wish: &Bench, backend: Backend) -> anyhow::Result<BenchVie
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let sentence = said.lines().rev().find(|line| !line.trim().is_empty());
+        // Where the file lies is nobody's business who gets the report.
+        let file = wish.model.display().to_string();
         let sentence = sentence.map(|line| line.trim_start_matches("error: "));
-        bail!("{}", sentence.map_or_else(|| output.status.to_string(), str::to_owned));
+        let sentence = sentence.map(|line| line.replace(&file, "the model"));
+        bail!("{}", sentence.unwrap_or_else(|| output.status.to_string()));
     }
     serde_json::from_slice(&output.stdout).context("what it said cannot be read")
 }

@@ -2,7 +2,7 @@
 //!
 //! `chat` and `generate` become the same request to the house as a chat completion ([`request`])
 //! and are read by the same `Asked`; [`answering`] writes the reply, as lines of JSON or in one
-//! piece. [`models`] tells of models, [`vectors`] makes embeddings, [`pull`] begins a download.
+//! piece. [`models`] tells of models, [`vectors`] makes embeddings, [`mod@pull`] begins a download.
 
 mod answering;
 mod models;

@@ -236,18 +236,18 @@ async fn r2_a_template_that_takes_for_ever_is_stopped_and_its_model_named() -> a
     Ok(())
 }
 
-/// Datagrams of a flood. A daemon that keeps their records takes more than a hundred megabytes.
-const FLOOD: u32 = 4_000;
+/// Datagrams of a flood. A daemon that keeps their records takes more than 150 megabytes.
+const FLOOD: u32 = 6_000;
 
 /// Of those, how many are sent before it is waited until the node has read them. A socket holds
 /// more, so none is lost on its way, however busy the machine is.
 const BATCH: u32 = 40;
 
 /// How often it is looked whether the node still works on them.
-const LOOK: Duration = Duration::from_millis(40);
+const LOOK: Duration = Duration::from_millis(150);
 
 /// What the node may grow by in a flood, in KiB.
-const FLOOD_GROWTH_MAX: u64 = 64 << 10;
+const FLOOD_GROWTH_MAX: u64 = 96 << 10;
 
 /// Records of each; as many as a frame of Ethernet takes.
 const RECORDS: u32 = 60;
