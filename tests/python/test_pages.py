@@ -150,7 +150,7 @@ def test_a_pdf_is_attached_as_its_text(window: Window) -> None:
     attach(window, "Scan.pdf", pdf("0.5 g 10 10 100 100 re f"))
     wait_until(lambda: "pictures of pages" in window.text("refused"), "the refusal")
     window.picture("chat-attached")
-    window.find("file").find_element(By.CSS_SELECTOR, "button").click()
+    window.find("file").find_element(By.CSS_SELECTOR, "button[aria-label]").click()
     wait_until(lambda: not window.all("file"), "an empty message")
 
 
