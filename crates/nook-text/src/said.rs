@@ -296,9 +296,11 @@ impl SaidParser {
     /// Behind a call: what closes it, and another one where the form has them in a row.
     fn between(&mut self, over: bool) -> bool {
         let Some(form) = self.form.calls else { return false };
-        let rest = form.closing().iter().fold(self.held.trim_start(), |rest, closing| {
-            rest.strip_prefix(closing).unwrap_or(rest).trim_start()
-        });
+        // As often as they come: a reply in pieces is asked for them again at each piece.
+        let mut rest = self.held.trim_start();
+        while let Some(behind) = form.closing().iter().find_map(|mark| rest.strip_prefix(mark)) {
+            rest = behind.trim_start();
+        }
         let open =
             rest.is_empty() || form.closing().iter().any(|closing| closing.starts_with(rest));
         let next = form.next_call(rest);

@@ -157,10 +157,12 @@ impl CallReader {
             }
         }
         if let State::Arguments { sent, depth } = self.state {
-            if held.len() > sent {
-                tell(Piece::Arguments(held[sent..].to_owned()));
+            // White space behind a value is the call's only when more of the call follows.
+            let known = if self.scan.in_string { held.len() } else { held.trim_end().len() };
+            if known > sent {
+                tell(Piece::Arguments(held[sent..known].to_owned()));
             }
-            self.state = State::Arguments { sent: held.len(), depth };
+            self.state = State::Arguments { sent: known.max(sent), depth };
         }
         if over {
             held.clear();

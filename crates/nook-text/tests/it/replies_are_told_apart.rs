@@ -101,7 +101,11 @@ fn what_models_get_wrong_is_forgiven() {
     check("{\"name\": \"look\", \"arguments\": {\"a\": 1}</tool_call>ok", "ok||look({\"a\": 1})");
     check("{\"name\": \"look\", \"arguments\": {\"a\": 1}}}</tool_call>", "||look({\"a\": 1})");
     check("{\"name\": \"look\", \"arguments\": {\"a\": 1}}", "||look({\"a\": 1})");
+    check("{\"name\": \"rest\"}</tool_call>}</tool_call>ok", "ok||rest({})");
     check("{\"name\": \"look\", \"arguments\": {\"a\": \"cut", "||look({\"a\": \"cut)");
+    // White space where it breaks off is nobody's, however the reply was cut.
+    check("{\"name\": \"look\", \"arguments\": {\"a\": 1, </tool_call>", "||look({\"a\": 1,)");
+    check("{\"name\": \"look\", \"arguments\": {\"a\": 1, ", "||look({\"a\": 1,)");
     // What is no call of ours stays text.
     check(
         "{\"name\": \"other\", \"arguments\": {}}",
