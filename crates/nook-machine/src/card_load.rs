@@ -1,7 +1,7 @@
 //! How much of the graphics cards other programs take: games, and whatever else draws or computes.
 //!
 //! NVIDIA's management library (NVML) tells it for its cards, on Linux and Windows; for all others
-//! Linux tells it in the open files of each program ([`drm`]). What this process and its children
+//! Linux tells it in the open files of each program (`drm`). What this process and its children
 //! (the workers) take is not counted.
 
 #[cfg(target_os = "linux")]
@@ -19,19 +19,17 @@ pub(crate) struct CardLoad {
 }
 
 impl CardLoad {
-    /// Share of the time of the busiest card since the look before, 0 to 1; `None` where nothing
-    /// tells.
-    pub(crate) fn of_others(&mut self) -> Option<f32> {
-        let own = own();
+    /// Share of the time of the busiest card that others than the processes `own` took since the look
+    /// before, 0 to 1; `None` where nothing tells.
+    pub(crate) fn of_others(&mut self, own: &BTreeSet<u32>) -> Option<f32> {
         let mut seen: [Option<f32>; 2] = [None, None];
         #[cfg(any(target_os = "linux", windows))]
         {
-            seen[0] = self.nvidia.look(&own);
+            seen[0] = self.nvidia.look(own);
         }
         #[cfg(target_os = "linux")]
         {
-            seen[1] =
-                self.others.look(std::path::Path::new("/proc"), &own, nook_base::clock::now());
+            seen[1] = self.others.look(std::path::Path::new("/proc"), own, nook_base::clock::now());
         }
         #[cfg(not(any(target_os = "linux", windows)))]
         let _ = own;
@@ -43,20 +41,6 @@ impl std::fmt::Debug for CardLoad {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CardLoad").finish_non_exhaustive()
     }
-}
-
-/// This process and its children.
-fn own() -> BTreeSet<u32> {
-    let this = std::process::id();
-    let mut own = BTreeSet::from([this]);
-    // Linux lists the children of each thread.
-    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    for thread in threads {
-        let children = std::fs::read_to_string(thread.path().join("children"));
-        let children = children.unwrap_or_default();
-        own.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-    }
-    own
 }
 
 #[cfg(any(target_os = "linux", windows))]
@@ -108,24 +92,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_and_its_children_are_not_others() {
-        let mut child = std::process::Command::new(if cfg!(windows) { "timeout" } else { "sleep" })
-            .arg("60")
-            .spawn()
-            .unwrap();
-        let own = own();
-        assert!(own.contains(&std::process::id()));
-        // Only Linux tells; there is no other reader there yet.
-        assert_eq!(own.contains(&child.id()), cfg!(target_os = "linux"));
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    #[test]
     fn a_computer_without_a_card_says_nothing_or_that_nobody_uses_it() {
         let mut load = CardLoad::default();
-        load.of_others();
-        let share = load.of_others().unwrap_or(0.0);
+        load.of_others(&BTreeSet::new());
+        let share = load.of_others(&BTreeSet::new()).unwrap_or(0.0);
         assert!((0.0..=1.0).contains(&share), "{share}");
     }
 }

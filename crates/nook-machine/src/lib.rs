@@ -58,10 +58,14 @@ pub struct Machine {
 impl Machine {
     /// Reads everything once. Blocks for some milliseconds: never on a thread that others wait for.
     pub fn look(&mut self) -> Conditions {
+        let load = self.load.look("load", |load| Some((load.of_others(), load.own())));
+        let (others_load, own) = load.unwrap_or_default();
+        // While it is not known who we are, our own work on a card would count as others'.
+        let of_others = |own| self.card.look("card", |card| card.of_others(&own));
         Conditions {
             on_battery: self.battery.look("battery", battery::Battery::is_drained),
-            others_load: self.load.look("load", load::Load::of_others),
-            others_card_load: self.card.look("card", card_load::CardLoad::of_others),
+            others_load,
+            others_card_load: own.and_then(of_others),
             full_screen: self.screen.look("screen", screen::Screen::is_filled),
             minute_of_day: hours::minute_of_day(),
         }

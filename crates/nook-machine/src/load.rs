@@ -3,10 +3,13 @@
 //! What this process and its children (the workers) take is not counted: it would switch itself
 //! off.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use nook_base::clock;
-use sysinfo::{MINIMUM_CPU_UPDATE_INTERVAL, Pid, ProcessRefreshKind, ProcessesToUpdate, System};
+use sysinfo::{
+    MINIMUM_CPU_UPDATE_INTERVAL, Pid, Process, ProcessRefreshKind, ProcessesToUpdate, System,
+};
 
 #[derive(Debug, Default)]
 pub(crate) struct Load {
@@ -35,9 +38,26 @@ impl Load {
         seen.at = now;
         refresh(&mut seen.system);
         let cores = seen.system.cpus().len().max(1) as f32;
-        let own = own(&seen.system) / cores;
+        let own: f32 = own(&seen.system).map(|(_, process)| process.cpu_usage()).sum();
+        let own = own / cores;
         Some(((seen.system.global_cpu_usage() - own) / 100.0).clamp(0.0, 1.0))
     }
+
+    /// The numbers of this process and of its children, as of the last look; `None` before it.
+    pub(crate) fn own(&self) -> Option<BTreeSet<u32>> {
+        let seen = self.seen.as_ref()?;
+        Some(own(&seen.system).map(|(pid, _)| pid.as_u32()).collect())
+    }
+}
+
+/// This process and its children, as far as `system` has seen them.
+fn own(system: &System) -> impl Iterator<Item = (Pid, &Process)> {
+    let this = sysinfo::get_current_pid().ok();
+    let is_ours = move |pid: Pid, process: &Process| {
+        this.is_some() && (Some(pid) == this || process.parent() == this)
+    };
+    let processes = system.processes().iter().map(|(pid, process)| (*pid, process));
+    processes.filter(move |(pid, process)| is_ours(*pid, process))
 }
 
 fn first(now: Instant) -> Option<Seen> {
@@ -53,13 +73,25 @@ fn refresh(system: &mut System) {
     system.refresh_processes_specifics(ProcessesToUpdate::All, true, with_load);
 }
 
-/// What this process and its children take, in hundredths of one core.
-fn own(system: &System) -> f32 {
-    let Ok(this) = sysinfo::get_current_pid() else { return 0.0 };
-    let ours = |pid: &Pid, parent: Option<Pid>| *pid == this || parent == Some(this);
-    let processes = system.processes().iter();
-    processes
-        .filter(|(pid, process)| ours(pid, process.parent()))
-        .map(|(_, process)| process.cpu_usage())
-        .sum()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_and_its_children_are_told_apart_from_others() {
+        // Waits on its standard input, on any system.
+        let mut child = std::process::Command::new(if cfg!(windows) { "findstr" } else { "cat" })
+            .args(cfg!(windows).then_some("x"))
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut load = Load::default();
+        assert_eq!(load.own(), None);
+        load.of_others();
+        let own = load.own().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(own.contains(&std::process::id()) && own.contains(&child.id()), "{own:?}");
+        assert!(!own.contains(&1), "{own:?}");
+    }
 }

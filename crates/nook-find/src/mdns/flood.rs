@@ -4,8 +4,8 @@
 //! holds no pointer to another service. Its cache has no cap; but it says how much it holds. So it
 //! is asked often, and is ended when it holds more than any household has. Then nothing is looked
 //! for during a rest, which gets longer while floods follow one another: memory is bounded by what
-//! comes between two looks, and the processor by the rests. Links that stand, and addresses that
-//! are remembered, do without discovery.
+//! comes between two looks (but see below), and the processor by the rests. Links that stand, and
+//! addresses that are remembered, do without discovery.
 //!
 //! What this does not bound: the daemon reads a socket until it is empty before it listens to us.
 //! Records that come faster than it takes them keep it from answering, and from ending. Only a
@@ -27,8 +27,7 @@ pub(super) const RECORDS_MAX: i64 = 2_000;
 /// Timers that the daemon may hold: each record brings up to four.
 const TIMERS_MAX: i64 = 4 * RECORDS_MAX;
 
-/// How often the daemon is asked. At a hundred megabits each second, that many bytes of records are
-/// some megabytes.
+/// How often the daemon is asked: what comes in between, as far as it answers, is kept that long.
 const LOOK_PAUSE: Duration = Duration::from_millis(250);
 
 /// The rest after a first flood.
