@@ -1,6 +1,8 @@
 //! Devices are asked to hold the layers that the household lacks, decide by their own limits, and
 //! let go of what nobody uses.
 
+use std::collections::BTreeSet;
+
 use nook_api::views::{PipelineView, ShareView, Trust};
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
@@ -40,6 +42,16 @@ fn answer(view: &PipelineView, of: &str) -> String {
     share(view, of).and_then(|share| share.answer.clone()).unwrap_or_default()
 }
 
+/// Whether `of` has the layers that are wanted there. Without an answer it was not asked, because it
+/// held them; while it computes a reply with the layers that it lends by itself, it refuses to hold
+/// the same ones for longer.
+fn has_layers(view: &PipelineView, of: &str) -> bool {
+    let answer = share(view, of).map(|share| share.answer.as_deref());
+    answer.is_some_and(|said| {
+        said.is_none_or(|said| said == "in memory" || said.starts_with("refused (busy)"))
+    })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_household_that_could_not_divide_the_model_asks_for_the_missing_layers()
 -> anyhow::Result<()> {
@@ -48,13 +60,14 @@ async fn a_household_that_could_not_divide_the_model_asks_for_the_missing_layers
     let offered = lent(asking).await?;
     assert!(offered.iter().all(|(_, first, last)| (*first, *last) == (0, 2)), "{offered:?}");
 
-    // Nobody has the layers behind the first ones, so the first reply is made here.
-    let alone = asking.answer(&Wish::text("Once upon a time", 24)).await?;
+    // Nobody has the layers behind the first ones: a reply is made here, and shows what is missing.
+    let alone = asking.answer(&Wish::text("Once upon a time", 24).alone()).await?;
     assert_eq!(alone.devices(), [ASKING], "{alone:?}");
+    asking.answer(&Wish::text("Once upon a time", 24)).await?;
 
-    let is_placed =
-        |view: &PipelineView| [FIRST, SECOND].iter().all(|name| answer(view, name) == "in memory");
-    let view = asking.until_pipeline("both hold what they were asked for", is_placed).await?;
+    let are_placed =
+        |view: &PipelineView| [FIRST, SECOND].iter().all(|name| has_layers(view, name));
+    let view = asking.until_pipeline("both hold what they were asked for", are_placed).await?;
     let shares: Vec<_> = [FIRST, SECOND]
         .iter()
         .filter_map(|name| share(&view, name))
@@ -93,27 +106,38 @@ async fn the_layers_that_an_owner_named_win_and_a_refusal_is_not_asked_again() -
     asking.until_pipeline("one was asked for the layers behind", |view| refused(view) == 1).await?;
     let offered = lent(asking).await?;
     assert!(offered.iter().all(|(_, first, last)| (*first, *last) == (1, 2)), "{offered:?}");
-    let asked = || asking.log().matches("asking a device to hold layers 3-4").count();
-    assert_eq!(asked(), 1);
+    // Which layers suit whom is a matter of measured speeds; nobody is asked for the same ones twice.
+    let asked = || -> Vec<String> {
+        let log = asking.log();
+        let lines = log.lines().filter_map(|line| line.split_once("asking a device to hold "));
+        lines.map(|(_, wish)| wish.to_owned()).collect()
+    };
     // Looked at again and again, and nothing about the devices is new.
-    asking.answer(&Wish::text("Once upon a time", 8)).await?;
-    let helper = house.node(1);
-    helper.until("it has been idle", |view| view.sharing.streams == 0).await?;
-    assert_eq!(asked(), 1);
+    for _ in 0..3 {
+        asking.answer(&Wish::text("Once upon a time", 8)).await?;
+        let helper = house.node(1);
+        helper.until("it has been idle", |view| view.sharing.streams == 0).await?;
+    }
+    let (all, distinct) = (asked(), BTreeSet::from_iter(asked()));
+    assert!(!all.is_empty() && all.len() == distinct.len(), "{all:?}");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_placed_and_is_not_used_is_let_go() -> anyhow::Result<()> {
-    let plan = helper(FIRST).with(IDLE, "3");
-    let house = Household::sharing([NodePlan::new(ASKING), plan, helper(SECOND)]).await?;
+    let brief = |name| helper(name).with(IDLE, "3");
+    let house = Household::sharing([NodePlan::new(ASKING), brief(FIRST), brief(SECOND)]).await?;
     let asking = house.asking();
     asking.answer(&Wish::text("Once upon a time", 8)).await?;
-    asking
-        .until_pipeline("it holds what it was asked for", |view| answer(view, FIRST) == "in memory")
-        .await?;
-    asking.until_pipeline("it has let go", |view| answer(view, FIRST) != "in memory").await?;
-    assert!(house.node(1).log().contains("layers are not held any more"));
+    let holding = |view: &PipelineView| {
+        [FIRST, SECOND].into_iter().position(|name| answer(view, name) == "in memory")
+    };
+    let is_held = |view: &PipelineView| holding(view).is_some();
+    let view = asking.until_pipeline("one holds what it was asked for", is_held).await?;
+    let holder = holding(&view).unwrap_or_default();
+    let name = [FIRST, SECOND][holder];
+    asking.until_pipeline("it has let go", |view| answer(view, name) != "in memory").await?;
+    assert!(house.node(1 + holder).log().contains("layers are not held any more"));
     Ok(())
 }
 
@@ -124,7 +148,7 @@ async fn an_owner_who_stops_sharing_has_the_memory_back_and_is_not_asked() -> an
     asking.answer(&Wish::text("Once upon a time", 8)).await?;
     asking
         .until_pipeline("both hold what they were asked for", |view| {
-            [FIRST, SECOND].iter().all(|name| answer(view, name) == "in memory")
+            [FIRST, SECOND].iter().all(|name| has_layers(view, name))
         })
         .await?;
     house.node(1).share(false).await?;
