@@ -4,9 +4,12 @@ Programs are found through `INGLENOOK_BIN`; pictures and logs go to the folder `
 are the `data-testid`s that the pages promise; [Window] knows nothing else of their markup.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -111,6 +114,21 @@ class App:
         home = f"INGLENOOK_HOME={self.home}\0".encode()
         return [pid for pid in processes() if is_worker(pid) and home in environment_of(pid)]
 
+    def programs(self) -> list[int]:
+        """Processes of the app with this home, whoever started them."""
+        home = f"INGLENOOK_HOME={self.home}\0".encode()
+        return [pid for pid in processes() if is_program(pid) and home in environment_of(pid)]
+
+    def leave(self) -> None:
+        """Returns when no process of the app is left: another one would hand its start over to it."""
+        end = time.monotonic() + LEAVE_SECONDS
+        while left := self.programs():
+            if time.monotonic() > end:
+                for pid in left:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
+
     def pages(self) -> set[str]:
         """Processes in which WebKit shows its pages."""
         assert self.process
@@ -196,6 +214,8 @@ class Window:
             except subprocess.TimeoutExpired:
                 self._driver_process.kill()
                 self._driver_process.wait()
+            # Whoever drives the app ends it, and waits for nothing.
+            self.app.leave()
             logs.end(self.app.log, error)
 
     def all(self, test_id: str) -> list[WebElement]:
@@ -299,6 +319,14 @@ def is_worker(pid: int) -> bool:
     """Whether a process is a worker of some node."""
     try:
         return b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def is_program(pid: int) -> bool:
+    """Whether a process is the tray app under test, or a worker of it."""
+    try:
+        return os.path.samefile(f"/proc/{pid}/exe", program())
     except OSError:
         return False
 
