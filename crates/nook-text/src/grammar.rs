@@ -5,7 +5,8 @@
 //! chosen and tells it which one was. Nothing here sees logits. Grammars come from clients, so
 //! sizes and steps are limited (llguidance's own limits, and those here), and a fault inside
 //! becomes an error. Some forms get past all of these; so each is tried in a process of its own
-//! before it is compiled here ([`crate::sandbox`]). Reference: llguidance's documentation of JSON schemas and of its Lark dialect.
+//! before it is compiled here ([`crate::sandbox`]). Reference: llguidance's documentation of JSON
+//! schemas and of its Lark dialect.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::tokenizer::Tokenizer;
+
+mod schema;
 
 /// Largest schema or grammar, in bytes of its text; a larger one is refused.
 pub const SCHEMA_BYTES_MAX: usize = 256 << 10;
@@ -47,6 +50,10 @@ const LEXER_STATES_MAX: usize = 60_000;
 
 /// Most characters of llguidance's own words in an error.
 const DETAIL_CHARS_MAX: usize = 300;
+
+/// Most digits of a number one behind the other, where the form lets it end: no double has more,
+/// and a small model may write nines for ever. llama.cpp has the same limit.
+const DIGITS_MAX: usize = 16;
 
 /// Why no reply can be held to a form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +104,8 @@ pub enum ReplyShape {
 /// One model's vocabulary, ready for grammars.
 pub struct Grammars {
     factory: ParserFactory,
+    /// Tokens that begin with a digit.
+    digits: Arc<SimpleVob>,
 }
 
 /// What holds one reply to its form.
@@ -104,6 +113,17 @@ pub struct Constraint {
     matcher: Matcher,
     trie: TokEnv,
     waits: Option<Waits>,
+    digits: Arc<SimpleVob>,
+    number: Number,
+}
+
+/// Where in JSON a reply is, as far as the length of its numbers needs it.
+#[derive(Default)]
+struct Number {
+    in_string: bool,
+    escaped: bool,
+    /// Digits since anything else was written.
+    digits: usize,
 }
 
 /// The form begins only behind this text.
@@ -192,7 +212,14 @@ impl Grammars {
             factory.limits_mut().max_lexer_states = LEXER_STATES_MAX;
             Ok(factory)
         }));
-        laid_out.map(|factory| Self { factory }).map_err(|_| broken)
+        let factory = laid_out.map_err(|_| broken)?;
+        let mut digits = factory.tok_env().tok_trie().alloc_token_set();
+        for (id, word) in (0..count).zip(&spelt) {
+            if word.first().is_some_and(u8::is_ascii_digit) {
+                digits.allow_token(id);
+            }
+        }
+        Ok(Self { factory, digits: Arc::new(digits) })
     }
 
     /// What holds a reply to `shape`, from its first token or from behind the text `after`.
@@ -203,7 +230,8 @@ impl Grammars {
     ) -> Result<Constraint, GrammarError> {
         let matcher = on_deep_stack(|| self.compile(shape))??;
         let waits = after.map(|until| Waits { until: until.into(), seen: Vec::new() });
-        Ok(Constraint { matcher, trie: self.factory.tok_env().clone(), waits })
+        let (trie, digits) = (self.factory.tok_env().clone(), Arc::clone(&self.digits));
+        Ok(Constraint { matcher, trie, waits, digits, number: Number::default() })
     }
 
     /// Compiles `shape` as far as its first mask, on this thread's stack.
@@ -239,9 +267,16 @@ impl Constraint {
         if self.matcher.is_stopped() {
             return Ok(Allowed::Nothing);
         }
-        let mask = self.matcher.compute_mask().map_err(|_| GrammarError::Lost)?;
+        let mut mask = self.matcher.compute_mask().map_err(|_| GrammarError::Lost)?;
         if mask.is_zero() {
             return Ok(Allowed::Nothing);
+        }
+        if self.number.digits >= DIGITS_MAX {
+            let mut ended = mask.clone();
+            ended.sub(&self.digits);
+            if !ended.is_zero() {
+                mask = ended;
+            }
         }
         Ok(Allowed::These(TokenMask(mask)))
     }
@@ -261,7 +296,25 @@ impl Constraint {
                 }
                 Ok(())
             }
-            None => self.matcher.consume_token(id).map_err(|_| GrammarError::Lost),
+            None => {
+                self.number.go_on(self.trie.tok_trie().token(id));
+                self.matcher.consume_token(id).map_err(|_| GrammarError::Lost)
+            }
+        }
+    }
+}
+
+impl Number {
+    fn go_on(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            match (self.in_string, self.escaped, byte) {
+                (true, true, _) => self.escaped = false,
+                (true, false, b'\\') => self.escaped = true,
+                (_, _, b'"') => self.in_string = !self.in_string,
+                _ => {}
+            }
+            let is_number = !self.in_string && byte.is_ascii_digit();
+            self.digits = if is_number { self.digits + 1 } else { 0 };
         }
     }
 }
@@ -320,8 +373,8 @@ fn trie_bytes(tokenizer: &Tokenizer, id: u32) -> Vec<u8> {
     }
 }
 
-/// The schema with our own rules for white space: none but a space behind `,` and `:`, so that no
-/// reply fills up with it.
+/// The part of the schema that is enforced, with our own rules for white space: none but a space
+/// behind `,` and `:`, so that no reply fills up with it.
 pub(crate) fn prepared(schema: &Value) -> Result<Value, GrammarError> {
     let Some(fields) = schema.as_object() else {
         return Err(unsupported("a schema must be a JSON object"));
@@ -336,10 +389,11 @@ pub(crate) fn prepared(schema: &Value) -> Result<Value, GrammarError> {
         "whitespace_flexible": false,
         "item_separator": ", ?",
         "key_separator": ": ?",
+        "lenient": true,
     });
     prepared.insert("x-guidance".to_owned(), spaces);
-    let rest = fields.iter().filter(|(key, _)| *key != "x-guidance");
-    prepared.extend(rest.map(|(key, value)| (key.clone(), value.clone())));
+    let rest = schema::enforced(fields).into_iter().filter(|(key, _)| *key != "x-guidance");
+    prepared.extend(rest);
     Ok(prepared.into())
 }
 
