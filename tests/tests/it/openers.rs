@@ -152,11 +152,15 @@ async fn t13_streams_on_which_nothing_is_asked_give_way_to_a_device_that_has_non
     let house = Household::strangers([plan]).await?;
     let node = house.node(0);
     let (_, model) = node.built_in().await?;
-    let (mut greedy, mut other) = (Device::start(DEVICES[0])?, Device::start(DEVICES[1])?);
+    let tasks = Tasks::new();
     let mut links = Vec::new();
-    for device in [&mut greedy, &mut other] {
+    for name in DEVICES.into_iter().take(2) {
+        let mut device = Device::start(name)?;
         let peer = device.pair_with(node, Trust::Trusted).await?;
         links.push(device.until_linked(peer).await?);
+        tasks.spawn_until_cancelled("reader", async move {
+            while device.any_event().await.is_some() {}
+        });
     }
     let mut held = Vec::new();
     for number in 0..STREAMS as u64 {
@@ -177,5 +181,6 @@ async fn t13_streams_on_which_nothing_is_asked_give_way_to_a_device_that_has_non
     // The first one was told so, and can take along what is remembered; the others stay.
     assert!(matches!(held[0].recv().await?, Message::Draining { .. }));
     assert_eq!(usize::from(node.vitals().await?.streams), STREAMS);
+    tasks.cancel();
     Ok(())
 }
