@@ -29,6 +29,7 @@ mod residency;
 mod runner;
 mod serve;
 mod sleep;
+mod streams;
 mod terms;
 mod tools;
 mod usage;

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::chain::Member;
 use super::chain::feed::{Fed, Feed};
 use super::chain::outlet::{Noted, Notice, Outlet};
+use super::streams::Activity;
 
 /// Longest time that steps under way may still take when the owner wants the machine back. The
 /// owner comes first: whatever is not answered by then is not answered. With the end of the worker
@@ -39,11 +40,13 @@ const NOTICES_MAX: usize = 2;
 pub(crate) struct Ends {
     pub(crate) member: Member,
     pub(crate) arrival: oneshot::Receiver<Call<Message>>,
+    /// Where it is noted whether the call does something.
+    pub(crate) activity: Activity,
 }
 
 /// What is under way on one call. Both directions run in one task; only their futures are two.
-#[derive(Default)]
 struct Traffic {
+    activity: Activity,
     steps_in: AtomicU64,
     results_out: AtomicU64,
     /// Whether a step has begun to come in and its last chunk has not.
@@ -72,13 +75,13 @@ const HANDED_OVER: u8 = 2;
 pub(crate) async fn pass(
     guest: Call<Message>,
     worker: Call<WorkerMessage>,
-    Ends { member, arrival }: Ends,
+    Ends { member, arrival, activity }: Ends,
     (until, revoked): (&CancellationToken, &CancellationToken),
     seen: impl Fn(&ResultHead),
 ) {
     let (mut to_guest, mut from_guest) = guest.split();
     let (mut to_worker, mut from_worker) = worker.split();
-    let traffic = Traffic::default();
+    let traffic = Traffic::new(activity);
     let (mut feed, mut outlet) = (Feed::new(arrival), Outlet::new(member.book()));
     let (notices, mut noticed) = mpsc::channel(NOTICES_MAX);
     let ended: Result<Infallible, CallError> = tokio::select! {
@@ -145,6 +148,7 @@ async fn inward(
                 continue;
             }
         };
+        traffic.activity.hears();
         match &message {
             Message::Step(_) if traffic.is_draining() => {
                 has_crossed = true;
@@ -244,6 +248,21 @@ async fn drained(traffic: &Traffic, until: &CancellationToken) {
 }
 
 impl Traffic {
+    fn new(activity: Activity) -> Self {
+        Self {
+            activity,
+            steps_in: AtomicU64::default(),
+            results_out: AtomicU64::default(),
+            half_in: AtomicBool::default(),
+            half_out: AtomicBool::default(),
+            draining: AtomicBool::default(),
+            handing: AtomicU8::default(),
+            forwards: AtomicBool::default(),
+            noted: Mutex::default(),
+            changed: Notify::default(),
+        }
+    }
+
     /// Waits until `holds`.
     async fn becomes(&self, holds: impl Fn(&Self) -> bool) {
         loop {
@@ -281,6 +300,7 @@ impl Traffic {
 
     fn step_is_in(&self) {
         self.half_in.store(false, Ordering::Relaxed);
+        self.activity.computes();
     }
 
     fn result_begins(&self) {
@@ -290,6 +310,9 @@ impl Traffic {
     fn result_is_out(&self) {
         self.half_out.store(false, Ordering::Relaxed);
         self.results_out.fetch_add(1, Ordering::Relaxed);
+        if self.waiting() <= self.not_begun() {
+            self.activity.rests();
+        }
         self.changed.notify_one();
     }
 
@@ -309,12 +332,16 @@ impl Traffic {
     /// Whether the guest has heard the goodbye and has every answer that it may still expect. A
     /// step whose rows are still on their way in is not waited for: it was not begun.
     fn is_idle(&self) -> bool {
-        let waiting = self
-            .steps_in
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.results_out.load(Ordering::Relaxed));
-        let not_begun = u64::from(self.half_in.load(Ordering::Relaxed));
-        self.is_draining() && waiting <= not_begun
+        self.is_draining() && self.waiting() <= self.not_begun()
+    }
+
+    fn waiting(&self) -> u64 {
+        let steps_in = self.steps_in.load(Ordering::Relaxed);
+        steps_in.saturating_sub(self.results_out.load(Ordering::Relaxed))
+    }
+
+    fn not_begun(&self) -> u64 {
+        u64::from(self.half_in.load(Ordering::Relaxed))
     }
 }
 

@@ -6,11 +6,15 @@
 
 mod meter;
 
-use nook_base::{ErrorCode, LayerRange, ModelPart};
+use std::time::Duration;
+
+use nook_base::{ErrorCode, LayerRange, ModelPart, PeerId, clock};
 use nook_mux::Call;
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Ticket};
 use nook_wire::{Message, OffloadRequest, Open, Want, WireError, WireMessage, WorkerMessage};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
 
 use self::meter::Meter;
 use super::chain::{self, Chains};
@@ -19,9 +23,13 @@ use super::lent::Lent;
 use super::offload;
 use super::proxy::{self, Ends};
 use super::refusal::{error, opening, refuse, worker_error};
+use super::streams::Activity;
 use super::terms::{Guest, Terms};
 use super::tools::Tools;
 use super::usage::Presence;
+
+/// Longest wait for a stream that ends for another one: it leaves in order.
+const GIVE_WAY_LIMIT: Duration = proxy::DRAIN_LIMIT.saturating_mul(4);
 
 /// Serves one call of an admitted device.
 pub(crate) async fn serve(guest: Guest, mut call: Call<Message>, terms: Terms, tools: &Tools) {
@@ -33,11 +41,12 @@ pub(crate) async fn serve(guest: Guest, mut call: Call<Message>, terms: Terms, t
         outcome = open(&admitted, &mut call, &terms, tools) => outcome,
     };
     match outcome {
-        Ok(Begun::Stream { worker, open, meter, _stream }) => {
+        Ok(Begun::Stream { worker, open, meter, until, activity, _stream }) => {
             let Tools { me, events, book, .. } = tools.clone();
             let chains = Chains::new(me, events, book, terms.named.clone());
             let (member, arrival) = chains.member(&admitted, open);
-            let (ends, tokens) = (Ends { member, arrival }, (&terms.until, &terms.revoked));
+            let ends = Ends { member, arrival, activity };
+            let tokens = (&until, &terms.revoked);
             proxy::pass(call, worker, ends, tokens, |head| meter.see(head)).await;
         }
         Ok(Begun::Relay(ticket)) => {
@@ -67,7 +76,10 @@ enum Begun {
         worker: Call<WorkerMessage>,
         open: Open,
         meter: Box<Meter>,
-        _stream: (tokio::sync::OwnedSemaphorePermit, Presence),
+        /// Also cancelled when this stream alone gives way to another one.
+        until: CancellationToken,
+        activity: Activity,
+        _stream: (OwnedSemaphorePermit, Presence),
     },
     /// Steps of another device's stream; the gate is asked about that one.
     Relay(Box<Ticket>),
@@ -98,12 +110,10 @@ async fn open(
     };
     let lent = find(&terms.lent, &open)?;
     // The stream is taken before the layers are loaded: whoever is over the limit costs nothing.
-    let stream = terms
-        .streams
-        .clone()
-        .try_acquire_owned()
-        .map_err(|_| error(ErrorCode::Busy, ErrorCode::Busy.sentence()))?;
-    let stream = (stream, terms.usage.enter(admitted.peer()));
+    let permit = permit(admitted.peer(), terms).await?;
+    let until = terms.until.child_token();
+    let activity = terms.usage.streams().begin(admitted.peer(), until.clone());
+    let stream = (permit, terms.usage.enter(admitted.peer()));
     tracing::info!(
         peer = ?admitted.peer(),
         model = ?open.model,
@@ -130,7 +140,21 @@ async fn open(
     let meter = Box::new(meter);
     let opening = WorkerMessage::from_peer(Message::Open(open.clone()));
     worker_call.send(opening).await.map_err(|_| error(ErrorCode::WorkerCrashed, ""))?;
-    Ok(Begun::Stream { worker: worker_call, open, meter, _stream: stream })
+    Ok(Begun::Stream { worker: worker_call, open, meter, until, activity, _stream: stream })
+}
+
+/// A free stream. Where there is none, and the device has none, one that does nothing ends for it.
+async fn permit(peer: PeerId, terms: &Terms) -> Result<OwnedSemaphorePermit, WireError> {
+    if let Ok(permit) = terms.streams.clone().try_acquire_owned() {
+        return Ok(permit);
+    }
+    let busy = || error(ErrorCode::Busy, ErrorCode::Busy.sentence());
+    if !terms.usage.streams().make_room(peer, clock::now()) {
+        return Err(busy());
+    }
+    tracing::info!(?peer, "a stream that does nothing gives way to another device");
+    let freed = tokio::time::timeout(GIVE_WAY_LIMIT, terms.streams.clone().acquire_owned()).await;
+    freed.map_err(|_| busy())?.map_err(|_| busy())
 }
 
 fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {

@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nook_base::PeerId;
 
+use super::streams::Streams;
+
 /// Shared by all calls of guests, whatever terms they run under.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Usage {
@@ -25,6 +27,7 @@ struct Shared {
     positions: AtomicU64,
     /// Ever.
     answers: AtomicU64,
+    streams: Streams,
 }
 
 /// One stream of one guest; it is over when this is dropped.
@@ -41,6 +44,11 @@ impl Usage {
         let streams = guests.entry(guest).or_default();
         *streams = streams.saturating_add(1);
         Presence { guest, usage: self.clone() }
+    }
+
+    /// The streams that run, and which of them may end for another one.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.shared.streams
     }
 
     /// Positions were computed for somebody.

@@ -1,16 +1,21 @@
-//! How many strangers may knock at once.
+//! How many strangers may knock at once, and who gives way to whom.
 //!
 //! A connection counts from `accept` until it has proved who it is, or its deadline has closed it.
-//! The caps are small because honest devices take milliseconds for that. Some slots are kept for
-//! addresses of devices that this one knows, so that a crowd of strangers cannot lock them out.
+//! The caps are small because honest devices take milliseconds for that. When all slots are taken,
+//! the oldest connection of the address that has most of them gives way: whoever says nothing keeps
+//! nobody out, also where it comes again and again. Some slots are kept for addresses at which a
+//! device has proved before that it is there.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio_util::sync::CancellationToken;
+
 use crate::LoopbackPolicy;
 
-/// Connections that have not proved who they are, from all addresses. One more is closed at once.
+/// Connections that have not proved who they are, from all addresses. For one more, another one is
+/// closed.
 pub(crate) const UNPROVEN_MAX: usize = 32;
 
 /// The same, from one address (IPv6: one /64). One more is closed at once.
@@ -19,19 +24,29 @@ pub(crate) const UNPROVEN_PER_ADDRESS_MAX: usize = 4;
 /// Slots of [`UNPROVEN_MAX`] that only known addresses may use.
 pub(crate) const RESERVED_FOR_KNOWN: usize = 8;
 
+/// How many there may be of what.
+#[derive(Debug, Clone, Copy)]
+struct Caps {
+    all: usize,
+    reserved_for_known: usize,
+    per_address: usize,
+    /// The cap per address does not count there.
+    loopback: LoopbackPolicy,
+}
+
 /// Counts connections that have not proved who they are. Clones count together.
 #[derive(Debug, Clone)]
 pub(crate) struct Admission {
-    loopback: LoopbackPolicy,
-    /// How many there are from each address; no entry is zero.
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    caps: Caps,
+    knocking: Arc<Mutex<Knocking>>,
 }
 
 /// A slot; freed on drop.
 #[derive(Debug)]
 pub(crate) struct Slot {
     admission: Admission,
-    address: IpAddr,
+    number: u64,
+    leave: CancellationToken,
 }
 
 /// Whether an address belongs to a device that this one knows.
@@ -41,50 +56,127 @@ pub(crate) enum Caller {
     Known,
 }
 
+#[derive(Debug, Default)]
+struct Knocking {
+    /// Oldest first.
+    all: Vec<Knock>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Knock {
+    number: u64,
+    from: IpAddr,
+    caller: Caller,
+    /// It has proved who it is: it still counts, and gives way to nobody.
+    is_proven: bool,
+    leave: CancellationToken,
+}
+
 impl Admission {
     /// Nobody knocks yet. A household on one machine shares one address, so the cap per address
     /// does not count for loopback there.
     pub(crate) fn new(loopback: LoopbackPolicy) -> Self {
-        Self { loopback, counts: Arc::default() }
+        Self::with(Caps {
+            all: UNPROVEN_MAX,
+            reserved_for_known: RESERVED_FOR_KNOWN,
+            per_address: UNPROVEN_PER_ADDRESS_MAX,
+            loopback,
+        })
     }
 
-    /// A slot for a connection from `address`, if there is one.
+    /// So many at once, whoever they are and wherever they come from.
+    pub(crate) fn of_anybody(all: usize) -> Self {
+        let loopback = LoopbackPolicy::Allow;
+        Self::with(Caps { all, reserved_for_known: 0, per_address: usize::MAX, loopback })
+    }
+
+    fn with(caps: Caps) -> Self {
+        Self { caps, knocking: Arc::default() }
+    }
+
+    /// A slot for a connection from `address`, if there is one or another one gives way.
     pub(crate) fn enter(&self, address: IpAddr, caller: Caller) -> Option<Slot> {
-        let address = counted_as(address);
-        let cap = match caller {
-            Caller::Stranger => UNPROVEN_MAX - RESERVED_FOR_KNOWN,
-            Caller::Known => UNPROVEN_MAX,
-        };
-        let mut counts = self.lock();
-        let total: usize = counts.values().sum();
-        let here = counts.get(&address).copied().unwrap_or_default();
-        let shared = address.is_loopback() && self.loopback == LoopbackPolicy::Allow;
-        if total >= cap || (here >= UNPROVEN_PER_ADDRESS_MAX && !shared) {
+        let from = counted_as(address);
+        let mut knocking = self.lock();
+        if !self.caps.leave_room(&mut knocking, from, caller) {
             return None;
         }
-        counts.insert(address, here + 1);
-        drop(counts);
-        Some(Slot { admission: self.clone(), address })
+        let number = knocking.next;
+        knocking.next += 1;
+        let leave = CancellationToken::new();
+        let knock = Knock { number, from, caller, is_proven: false, leave: leave.clone() };
+        knocking.all.push(knock);
+        drop(knocking);
+        Some(Slot { admission: self.clone(), number, leave })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Knocking> {
+        self.knocking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Caps {
+    /// Whether one more may enter; another one has been told to leave for it, where that was needed.
+    fn leave_room(&self, knocking: &mut Knocking, from: IpAddr, caller: Caller) -> bool {
+        let here = knocking.all.iter().filter(|knock| knock.from == from).count();
+        let is_shared = from.is_loopback() && self.loopback == LoopbackPolicy::Allow;
+        if here >= self.per_address && !is_shared {
+            return false;
+        }
+        let cap = match caller {
+            Caller::Stranger => self.all - self.reserved_for_known,
+            Caller::Known => self.all,
+        };
+        knocking.all.len() < cap
+            || knocking.dismiss(Caller::Stranger)
+            || (caller == Caller::Known && knocking.dismiss(Caller::Known))
+    }
+}
+
+impl Knocking {
+    /// Tells the oldest of the address with the most to leave; whether there is one.
+    fn dismiss(&mut self, caller: Caller) -> bool {
+        let may_leave = |knock: &Knock| knock.caller == caller && !knock.is_proven;
+        let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
+        for knock in self.all.iter().filter(|knock| may_leave(knock)) {
+            *crowds.entry(knock.from).or_default() += 1;
+        }
+        let Some(largest) = crowds.values().copied().max() else {
+            return false;
+        };
+        let is_first =
+            |knock: &Knock| may_leave(knock) && crowds.get(&knock.from) == Some(&largest);
+        let Some(first) = self.all.iter().position(is_first) else {
+            return false;
+        };
+        self.all.remove(first).leave.cancel();
+        true
+    }
+}
+
+impl Slot {
+    /// Waits until this connection has to give way to another one.
+    pub(crate) async fn must_leave(&self) {
+        self.leave.cancelled().await;
+    }
+
+    /// Gives way to nobody from here on, unless it has to already.
+    pub(crate) fn proven(&self) {
+        let mut knocking = self.admission.lock();
+        if let Some(knock) = knocking.all.iter_mut().find(|knock| knock.number == self.number) {
+            knock.is_proven = true;
+        }
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut counts = self.admission.lock();
-        match counts.get_mut(&self.address) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                counts.remove(&self.address);
-            }
-        }
+        self.admission.lock().all.retain(|knock| knock.number != self.number);
     }
 }
 
-/// One machine has a whole /64 of IPv6 addresses to itself: it counts as one.
+/// One machine has a whole /64 of IPv6 for itself.
 fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -103,15 +195,21 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// How many of these are still wanted.
+    fn staying(slots: &[Slot]) -> usize {
+        slots.iter().filter(|slot| !slot.leave.is_cancelled()).count()
+    }
+
     #[test]
     fn t2_one_address_gets_four_slots_and_gets_them_back() {
         let admission = Admission::new(LoopbackPolicy::Refuse);
         let enter = || admission.enter(address("192.168.1.5"), Caller::Known);
         let slots: Vec<Slot> = std::iter::from_fn(enter).collect();
         assert_eq!(slots.len(), UNPROVEN_PER_ADDRESS_MAX);
+        assert_eq!(staying(&slots), UNPROVEN_PER_ADDRESS_MAX);
         drop(slots);
         assert!(enter().is_some());
-        assert!(admission.lock().is_empty(), "counts leak");
+        assert!(admission.lock().all.is_empty(), "counts leak");
     }
 
     #[test]
@@ -122,13 +220,18 @@ mod tests {
             admission.enter(stranger, Caller::Stranger)
         });
         let crowd: Vec<Slot> = crowd.collect();
-        assert_eq!(crowd.len(), UNPROVEN_MAX - RESERVED_FOR_KNOWN);
-        assert!(admission.enter(address("10.1.0.1"), Caller::Stranger).is_none());
-        let known = (0..250u8).filter_map(|n| {
+        assert_eq!(staying(&crowd), UNPROVEN_MAX - RESERVED_FOR_KNOWN);
+        let known = (0..RESERVED_FOR_KNOWN as u8).filter_map(|n| {
             let device = IpAddr::from([192, 168, 1, n]);
             admission.enter(device, Caller::Known)
         });
-        assert_eq!(known.collect::<Vec<_>>().len(), RESERVED_FOR_KNOWN);
+        let known: Vec<Slot> = known.collect();
+        assert_eq!(staying(&known), RESERVED_FOR_KNOWN);
+        // They need not wait for each other while somebody else can give way.
+        let more = admission.enter(address("192.168.2.1"), Caller::Known).unwrap();
+        assert_eq!(staying(&known), RESERVED_FOR_KNOWN);
+        assert_eq!(staying(&crowd), UNPROVEN_MAX - RESERVED_FOR_KNOWN - 1);
+        drop(more);
     }
 
     #[test]
@@ -139,5 +242,34 @@ mod tests {
             admission.enter(IpAddr::V6(address), Caller::Stranger)
         });
         assert_eq!(spoofed.collect::<Vec<_>>().len(), UNPROVEN_PER_ADDRESS_MAX);
+    }
+
+    #[test]
+    fn d7_a_crowd_that_comes_again_and_again_does_not_push_out_who_came_once() {
+        let admission = Admission::new(LoopbackPolicy::Refuse);
+        let mut crowd = Vec::new();
+        let come_again = |crowd: &mut Vec<Slot>| {
+            crowd.retain(|slot| !slot.leave.is_cancelled());
+            crowd
+                .extend((0..8u8).filter_map(|n| {
+                    admission.enter(IpAddr::from([10, 0, 0, n]), Caller::Stranger)
+                }));
+        };
+        (0..10).for_each(|_| come_again(&mut crowd));
+        let once = admission.enter(address("192.168.1.5"), Caller::Stranger).unwrap();
+        (0..100).for_each(|_| come_again(&mut crowd));
+        assert!(!once.leave.is_cancelled());
+    }
+
+    #[test]
+    fn who_has_proved_who_it_is_gives_way_to_nobody() {
+        let admission = Admission::of_anybody(2);
+        let enter = || admission.enter(address("192.168.1.5"), Caller::Stranger);
+        let (first, second) = (enter().unwrap(), enter().unwrap());
+        first.proven();
+        let third = enter().unwrap();
+        assert!(!first.leave.is_cancelled() && second.leave.is_cancelled());
+        third.proven();
+        assert!(enter().is_none());
     }
 }

@@ -15,10 +15,12 @@
 mod answer;
 mod anthropic;
 mod asking;
+mod attended;
 mod body;
 mod caller;
 mod chat;
 mod completions;
+mod connections;
 mod content;
 mod dialect;
 mod embedding_queue;

@@ -9,16 +9,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Extension, Router};
+use axum::{Extension, Router, middleware};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nook_api::{NodeHandle, PortSettings};
 use nook_base::tasks::Tasks;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::Instant;
 
+use crate::attended::{self, Attended};
+use crate::connections::{Connections, Seat};
 use crate::port::{CameInAt, Limits, Port};
 use crate::recorder;
 use crate::router::router;
@@ -26,13 +26,6 @@ use crate::write_limit::WriteLimited;
 
 /// Largest header, in bytes; a larger one is answered 431.
 const HEADER_BYTES_MAX: usize = 64 << 10;
-
-/// One connection in so many is only for this machine.
-const OWN_PART: usize = 4;
-
-/// A connection that is younger than this is not closed for another one: its first request may be
-/// on its way.
-const FRESH: Duration = Duration::from_secs(1);
 
 /// How long what is under way has to say that it ends, when the port closes. The node waits no
 /// longer than twice that for all its tasks.
@@ -96,10 +89,10 @@ pub async fn serve(
     tasks.spawn_until_cancelled("port-meters", recorder::condense(port.metrics.clone()));
     tasks.spawn_until_cancelled("port-strangers", port.strangers.clone().tell(port.house.clone()));
     let router = router(port);
-    let slots = ConnectionSlots::new(limits.connections);
+    let connections = Connections::new(limits.connections);
     for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
         let attendant = Attendant { router: router.clone(), limits, tasks: tasks.clone() };
-        let accepting = accept(listener, attendant, slots.clone(), tasks.clone());
+        let accepting = accept(listener, attendant, connections.clone(), tasks.clone());
         tasks.spawn_until_cancelled("port", accepting);
     }
     Ok(PortHandle { address })
@@ -133,59 +126,13 @@ struct Attendant {
 /// When a connection ends that its client leaves open.
 struct Ends {
     tasks: Tasks,
-    /// Changes when all connections are taken and another one waits.
-    crowded: watch::Receiver<()>,
-    begun: Instant,
-}
-
-/// Slots for connections, of all listeners together.
-#[derive(Debug, Clone)]
-struct ConnectionSlots {
-    all: Arc<Semaphore>,
-    /// Those of them that other machines may have.
-    away: Arc<Semaphore>,
-    /// Told when one more wants a slot than there are.
-    crowded: Arc<watch::Sender<()>>,
-}
-
-/// The slot of one connection; given back when it is dropped.
-type ConnectionSlot = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
-
-impl ConnectionSlots {
-    fn new(count: usize) -> Self {
-        let away = count - count / OWN_PART;
-        let crowded = Arc::new(watch::Sender::new(()));
-        Self { all: Arc::new(Semaphore::new(count)), away: Arc::new(Semaphore::new(away)), crowded }
-    }
-
-    /// Waits for a slot. `None` for another machine where all of theirs are taken. Connections on
-    /// which nothing is asked make room.
-    async fn take(&self, from: IpAddr) -> Option<ConnectionSlot> {
-        let away = match from.to_canonical().is_loopback() {
-            true => None,
-            false => match self.away.clone().try_acquire_owned() {
-                Ok(slot) => Some(slot),
-                Err(_) => {
-                    self.crowded.send_replace(());
-                    return None;
-                }
-            },
-        };
-        if let Ok(slot) = self.all.clone().try_acquire_owned() {
-            return Some((slot, away));
-        }
-        self.crowded.send_replace(());
-        Some((self.all.clone().acquire_owned().await.ok()?, away))
-    }
+    seat: Arc<Seat>,
 }
 
 impl Ends {
     /// Waits until the connection is to end as soon as nothing is asked on it.
-    async fn when_idle(&mut self) {
-        tokio::select! {
-            () = self.tasks.token().cancelled() => {}
-            () = crowded(&mut self.crowded, self.begun) => {}
-        }
+    async fn when_idle(&self) {
+        self.tasks.token().cancelled().await;
     }
 
     /// Waits until it is to end, whatever it does.
@@ -195,15 +142,12 @@ impl Ends {
     }
 }
 
-async fn crowded(told: &mut watch::Receiver<()>, begun: Instant) {
-    match told.changed().await {
-        Ok(()) => tokio::time::sleep_until(begun + FRESH).await,
-        // The port accepts no more.
-        Err(_) => std::future::pending().await,
-    }
-}
-
-async fn accept(listener: TcpListener, attendant: Attendant, slots: ConnectionSlots, tasks: Tasks) {
+async fn accept(
+    listener: TcpListener,
+    attendant: Attendant,
+    connections: Connections,
+    tasks: Tasks,
+) {
     loop {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -213,22 +157,20 @@ async fn accept(listener: TcpListener, attendant: Attendant, slots: ConnectionSl
                 continue;
             }
         };
-        let Some(slot) = slots.take(from.ip()).await else {
+        let Some(seat) = connections.take(from.ip()).await else {
             tracing::debug!("other machines have all their connections of the port already");
             continue;
         };
         let attendant = attendant.clone();
-        let crowded = slots.crowded.subscribe();
         // Not dropped when the node leaves: it watches the tasks itself, and ends soon after.
         tasks.spawn("port-connection", async move {
-            attendant.attend(stream, crowded).await;
-            drop(slot);
+            attendant.attend(stream, seat).await;
         });
     }
 }
 
 impl Attendant {
-    async fn attend(self, stream: TcpStream, crowded: watch::Receiver<()>) {
+    async fn attend(self, stream: TcpStream, seat: Arc<Seat>) {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "no TCP_NODELAY on a connection of the port");
         }
@@ -237,17 +179,18 @@ impl Attendant {
             // It has ended already.
             Err(_) => return,
         };
-        let ends = Ends { tasks: self.tasks, crowded, begun: Instant::now() };
+        let ends = Ends { tasks: self.tasks, seat };
         serve_connection(stream, router, self.limits, ends).await;
     }
 }
 
 /// Serves one connection to its end.
-async fn serve_connection<IO>(stream: IO, router: Router, limits: Limits, mut ends: Ends)
+async fn serve_connection<IO>(stream: IO, router: Router, limits: Limits, ends: Ends)
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
-    let stream = WriteLimited::new(stream, limits.write);
+    let stream = Attended::new(WriteLimited::new(stream, limits.write), ends.seat.clone());
+    let router = router.layer(middleware::from_fn_with_state(ends.seat.clone(), attended::answer));
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header)
@@ -256,6 +199,8 @@ where
     let mut served = std::pin::pin!(served);
     let ended = tokio::select! {
         ended = served.as_mut() => Some(ended),
+        // At once: what was read of a request that is not whole has been answered by nobody.
+        () = ends.seat.must_leave() => return,
         () = ends.when_idle() => None,
     };
     let ended = match ended {
@@ -281,9 +226,8 @@ mod tests {
 
     use axum::response::sse::Event;
     use axum::routing::get;
-    use futures_util::FutureExt;
     use tokio::io::AsyncWriteExt;
-    use tokio::time::timeout;
+    use tokio::time::{Instant, timeout};
 
     use super::*;
     use crate::stream::{self, Outgoing};
@@ -308,28 +252,12 @@ mod tests {
         client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
         let started = Instant::now();
         // The clock leaps from one timer to the next.
-        let crowded = watch::Sender::new(());
-        let ends = Ends { tasks: Tasks::new(), crowded: crowded.subscribe(), begun: started };
+        let seat = Connections::new(1).take([127, 0, 0, 1].into()).await.unwrap();
+        let ends = Ends { tasks: Tasks::new(), seat };
         let served = serve_connection(server, router, limits, ends);
         let ended = timeout(Duration::from_secs(3600), served).await;
         assert!(ended.is_ok(), "it holds its connection");
         assert_eq!(started.elapsed().as_secs(), limits.write.as_secs());
         drop(client);
-    }
-
-    #[test]
-    fn other_machines_leave_a_quarter_of_the_connections_to_this_one() {
-        let slots = ConnectionSlots::new(Limits::USUAL.connections);
-        let (here, mapped) = ([127, 0, 0, 1].into(), "::ffff:127.0.0.1".parse().unwrap());
-        let there: IpAddr = [192, 168, 1, 5].into();
-        let take = |from: IpAddr| slots.take(from).now_or_never();
-        let taken: Vec<_> = (0..48).map(|_| take(there).flatten().unwrap()).collect();
-        assert!(take(there).is_some_and(|slot| slot.is_none()), "closed at once");
-        let own: Vec<_> = (0..16).map(|_| take(mapped).flatten().unwrap()).collect();
-        assert!(take(here).is_none(), "it waits");
-        drop(own);
-        assert!(take(there).is_some_and(|slot| slot.is_none()));
-        drop(taken);
-        assert!(take(there).flatten().is_some());
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nook_api::Vitals;
 use nook_api::views::Trust;
@@ -26,6 +27,12 @@ const CALLS: usize = 60;
 const ROUNDS: usize = 4;
 
 const STREAMS: usize = 3;
+
+/// Between two tries of a device that is told that all streams are taken.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long it tries: less than the three minutes after which a worker ends a call by itself.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn open(session: u64, model: ModelDigest) -> Open {
     Open {
@@ -131,6 +138,49 @@ async fn the_cap_on_streams_is_exact_over_all_workers_of_a_host() -> anyhow::Res
         })
         .await?;
     }
+    tasks.cancel();
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn t13_streams_on_which_nothing_is_asked_give_way_to_a_device_that_has_none()
+-> anyhow::Result<()> {
+    let plan = NodePlan::new(HELPER)
+        .offering("1-4")
+        .with("distributed_inference.host.serve_shards", "true")
+        .with("distributed_inference.host.max_concurrent_streams", STREAMS.to_string());
+    let house = Household::strangers([plan]).await?;
+    let node = house.node(0);
+    let (_, model) = node.built_in().await?;
+    let tasks = Tasks::new();
+    let mut links = Vec::new();
+    for name in DEVICES.into_iter().take(2) {
+        let mut device = Device::start(name)?;
+        let peer = device.pair_with(node, Trust::Trusted).await?;
+        links.push(device.until_linked(peer).await?);
+        tasks.spawn_until_cancelled("reader", async move {
+            while device.any_event().await.is_some() {}
+        });
+    }
+    let mut held = Vec::new();
+    for number in 0..STREAMS as u64 {
+        held.push(ask(&links[0], open(number, model)).await?.expect("a free stream"));
+    }
+    let mut numbers = 1_000..;
+    let waits = async {
+        loop {
+            let number = numbers.next().unwrap_or_default();
+            match ask(&links[1], open(number, model)).await? {
+                Ok(call) => return anyhow::Ok(call),
+                Err(code) => assert_eq!(code, ErrorCode::Busy),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let _let_in = tokio::time::timeout(PATIENCE, waits).await??;
+    // The first one was told so, and can take along what is remembered; the others stay.
+    assert!(matches!(held[0].recv().await?, Message::Draining { .. }));
+    assert_eq!(usize::from(node.vitals().await?.streams), STREAMS);
     tasks.cancel();
     Ok(())
 }

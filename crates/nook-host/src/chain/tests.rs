@@ -16,6 +16,7 @@ use super::*;
 use crate::chain::outlet::{Noted, Notice, Outlet, STEPS_NOTED_MAX};
 use crate::proxy::tests::{ROW, heard, result, step};
 use crate::proxy::{Ends, pass};
+use crate::streams::Streams;
 use nook_resources::traffic::Traffic;
 
 const HERE: PeerId = PeerId([7; 32]);
@@ -48,7 +49,8 @@ pub(crate) fn joinable() -> (Chains, Ends) {
     let book = watch::channel(Arc::default()).1;
     let chains = Chains::new(HERE, mpsc::channel(1).0, book, NamedCalls::default());
     let (member, arrival) = chains.member(&admitted(GUEST), open());
-    (chains, Ends { member, arrival })
+    let activity = Streams::default().begin(GUEST, CancellationToken::new());
+    (chains, Ends { member, arrival, activity })
 }
 
 struct Scene {

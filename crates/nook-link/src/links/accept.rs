@@ -29,7 +29,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Bytes of a refused connection that are read and thrown away.
 const LINGER_BYTES_MAX: u64 = 16 << 10;
 
-/// Hosts at which paired devices may be. Written by the actor, read by the door.
+/// Hosts at which paired devices are, as far as they have shown. Written by the actor, read by the door.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownHosts(Arc<Mutex<HashSet<IpAddr>>>);
 
@@ -67,8 +67,16 @@ impl Door {
             let acceptor = acceptor.clone();
             self.greeter.tasks.spawn_until_cancelled("link door", async move {
                 let upgrade = upgrade(&greeter, stream, from, acceptor);
-                match timeout(CONNECT_DEADLINE, upgrade).await {
+                let upgraded = tokio::select! {
+                    upgraded = timeout(CONNECT_DEADLINE, upgrade) => upgraded,
+                    () = slot.must_leave() => {
+                        tracing::debug!(%from, "gives way to others at the door");
+                        return;
+                    }
+                };
+                match upgraded {
                     Ok(Some(upgraded)) => {
+                        slot.proven();
                         if let Some(upgraded) = trial::serve(&greeter, upgraded).await {
                             greet(&greeter, upgraded).await;
                         }

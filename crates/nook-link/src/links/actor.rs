@@ -132,7 +132,8 @@ impl Actor {
             }
             self.dial_due();
             self.try_due();
-            hosts.set(self.peers.values().flat_map(|peer| peer.book.hosts()).collect());
+            let now = clock::now();
+            hosts.set(self.peers.values().flat_map(|peer| peer.book.hosts(now)).collect());
         }
     }
 

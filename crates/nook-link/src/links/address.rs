@@ -76,6 +76,8 @@ impl AddressBook {
 
     /// A link stands to `address`, or came from there with that listening port.
     pub(super) fn succeeded(&mut self, address: SocketAddr, now: Instant) {
+        // One that was only sighted has been proven now, whatever discovery says later.
+        self.entries.retain(|it| it.address != address || it.source != Source::Sighted);
         match self.find(address) {
             Some(entry) => {
                 entry.last_success = Some(now);
@@ -123,9 +125,12 @@ impl AddressBook {
         returns.min().map(|refused| refused + REFUSED_FOR)
     }
 
-    /// The hosts of all addresses.
-    pub(super) fn hosts(&self) -> impl Iterator<Item = IpAddr> {
-        self.entries.iter().map(|entry| entry.address.ip())
+    /// The hosts of the addresses that the device itself has shown, or the user. What discovery
+    /// says may come from anybody, so it counts only behind a handshake.
+    pub(super) fn hosts(&self, now: Instant) -> impl Iterator<Item = IpAddr> {
+        let is_shown =
+            move |entry: &&Entry| entry.source != Source::Sighted && !entry.is_refused(now);
+        self.entries.iter().filter(is_shown).map(|entry| entry.address.ip())
     }
 
     fn replace(&mut self, source: Source, addresses: &[SocketAddr], max: usize) {
@@ -307,6 +312,25 @@ mod tests {
         book.set_sighted(&[a, b], LoopbackPolicy::Refuse);
         assert_eq!(book.candidates(now), [b]);
         assert_eq!(book.candidates(now + REFUSED_FOR), [a, b]);
+    }
+
+    #[test]
+    fn d7_only_what_a_handshake_has_proven_counts_as_known() {
+        let now = nook_base::clock::now();
+        let [typed, real, forged] = [1, 2, 3].map(|n| SocketAddr::from(([192, 168, 1, n], 4588)));
+        let mut book = AddressBook::default();
+        book.set_typed(&[typed]);
+        book.set_sighted(&[real, forged], LoopbackPolicy::Refuse);
+        let hosts = |book: &AddressBook| book.hosts(now).collect::<Vec<_>>();
+        assert_eq!(hosts(&book), [typed.ip()]);
+        book.succeeded(real, now);
+        assert_eq!(hosts(&book), [typed.ip(), real.ip()]);
+        // Whoever forges the tag does not make it forgotten.
+        book.set_sighted(&[forged], LoopbackPolicy::Refuse);
+        assert_eq!(hosts(&book), [typed.ip(), real.ip()]);
+        // Where somebody else answers, it is not.
+        book.refused(typed, now);
+        assert_eq!(hosts(&book), [real.ip()]);
     }
 
     #[test]

@@ -66,8 +66,12 @@ impl Pairing {
         socket::tune(&stream);
         let connector = tls::pairing_connector(&self.identity);
         let handshake = connector.connect(tls::server_name(), stream);
-        let Ok(Ok(session)) = timeout(TLS_DEADLINE, handshake).await else {
-            return Err(JoinError::NotPairing);
+        let session = match timeout(TLS_DEADLINE, handshake).await {
+            Ok(Ok(session)) => session,
+            // Whoever speaks no TLS, or refuses this one, says so; a device that has too many
+            // connections only hangs up.
+            Ok(Err(error)) if is_hang_up(error.kind()) => return Err(JoinError::Lost),
+            Ok(Err(_)) | Err(_) => return Err(JoinError::NotPairing),
         };
         let (peer, exporter) =
             tls::identify_for_pairing(session.get_ref().1).map_err(|_| JoinError::NotPairing)?;

@@ -22,7 +22,7 @@ use nook_trust::pairing::{
     ProvenPeer, RefusalReason, Role, WrongCode, refusal,
 };
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
@@ -32,10 +32,12 @@ use super::conversation::Conversation;
 use super::{
     OfferConfig, OfferError, PairedPeer, Pairing, PairingEvent, PairingOffer, StorePeer, Windows,
 };
+use crate::admission::{Admission, Caller, Slot};
 use crate::{accepting, socket, tls};
 
-/// Connections served at once at the temporary port; further ones are closed at once.
-const CONNECTIONS_MAX: usize = 4;
+/// Connections served at once at the temporary port; for a further one, the oldest of the address
+/// that has the most of them is closed.
+const CONNECTIONS_MAX: usize = 16;
 
 /// How long a TLS handshake may take.
 const TLS_DEADLINE: Duration = Duration::from_secs(5);
@@ -145,7 +147,7 @@ impl PortTask {
         reports: mpsc::Sender<Report>,
         inbox: &mut mpsc::Receiver<Report>,
     ) -> Option<PairingEvent> {
-        let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let admission = Admission::of_anybody(CONNECTIONS_MAX);
         let mut accepting = accepting::Accepting::new(listeners);
         loop {
             let ended = tokio::select! {
@@ -162,16 +164,16 @@ impl PortTask {
                     }
                 },
                 (stream, met_at) = accepting.next() => {
-                    if let Ok(permit) = free.clone().try_acquire_owned() {
+                    if let Some(slot) = admission.enter(met_at.ip(), Caller::Stranger) {
                         let connection = Connection {
                             window: self.window.clone(),
                             met_at,
                             reports: reports.clone(),
+                            slot,
                         };
                         let acceptor = self.acceptor.clone();
                         self.tasks.spawn_until_cancelled("pairing connection", async move {
                             connection.serve(stream, acceptor).await;
-                            drop(permit);
                         });
                     }
                     continue;
@@ -233,8 +235,14 @@ impl Window {
 #[derive(Debug)]
 enum Failure {
     WindowClosed,
-    WrongCode { tries_left: u8 },
+    WrongCode {
+        tries_left: u8,
+    },
     Ended(PairingError),
+    /// It has given way to another connection.
+    GaveWay,
+    /// The other side has left or says nothing.
+    Silent,
 }
 
 impl From<PairingError> for Failure {
@@ -250,7 +258,8 @@ impl Failure {
             Self::WindowClosed => refusal(RefusalReason::NotPairing, 0),
             Self::WrongCode { tries_left } => refusal(RefusalReason::WrongCode, *tries_left),
             Self::Ended(PairingError::VersionMismatch) => refusal(RefusalReason::Version, 0),
-            Self::Ended(_) => refusal(RefusalReason::Other, 0),
+            Self::GaveWay => refusal(RefusalReason::Busy, 0),
+            Self::Ended(_) | Self::Silent => refusal(RefusalReason::Other, 0),
         }
     }
 }
@@ -259,12 +268,20 @@ struct Connection {
     window: Arc<Window>,
     met_at: SocketAddr,
     reports: mpsc::Sender<Report>,
+    slot: Slot,
 }
 
 impl Connection {
     async fn serve(self, stream: TcpStream, acceptor: TlsAcceptor) {
         socket::tune(&stream);
-        let Ok(Ok(session)) = timeout(TLS_DEADLINE, acceptor.accept(stream)).await else {
+        let session = tokio::select! {
+            session = timeout(TLS_DEADLINE, acceptor.accept(stream)) => session,
+            () = self.slot.must_leave() => {
+                tracing::debug!(from = %self.met_at, "gives way to others at the pairing port");
+                return;
+            }
+        };
+        let Ok(Ok(session)) = session else {
             tracing::debug!(from = %self.met_at, "no TLS session at the pairing port");
             return;
         };
@@ -300,26 +317,39 @@ impl Connection {
         mut exchange: Exchange,
         conversation: &mut Conversation<TlsStream<TcpStream>>,
     ) {
-        // Two messages decide: the introduction and the proof.
-        for _ in 0..2 {
-            let Ok(message) = conversation.receive().await else {
-                return;
-            };
-            match self.window.receive(&mut exchange, &message) {
-                Ok(Progress::Store(peer)) => {
-                    self.report(Report::Claimed).await;
-                    let event = self.conclude(exchange, peer, conversation).await;
-                    self.report(Report::Event(event)).await;
-                    return;
-                }
-                Ok(_) => {}
-                Err(failure) => {
-                    self.report_failure(&failure).await;
-                    let _ = conversation.send(&failure.refusal()).await;
-                    return;
-                }
+        let decided = tokio::select! {
+            decided = self.decide(&mut exchange, conversation) => decided,
+            () = self.slot.must_leave() => Err(Failure::GaveWay),
+        };
+        match decided {
+            Ok(peer) => {
+                self.report(Report::Claimed).await;
+                let event = self.conclude(exchange, peer, conversation).await;
+                self.report(Report::Event(event)).await;
+            }
+            Err(Failure::Silent) => {}
+            Err(failure) => {
+                self.report_failure(&failure).await;
+                let _ = conversation.send(&failure.refusal()).await;
             }
         }
+    }
+
+    /// Takes the two messages that decide: the introduction and the proof. Ends with the second
+    /// one, or with the first that is wrong: what was counted or claimed is never lost by a drop.
+    async fn decide(
+        &self,
+        exchange: &mut Exchange,
+        conversation: &mut Conversation<TlsStream<TcpStream>>,
+    ) -> Result<ProvenPeer, Failure> {
+        for _ in 0..2 {
+            let message = conversation.receive().await.map_err(|_| Failure::Silent)?;
+            if let Progress::Store(peer) = self.window.receive(exchange, &message)? {
+                self.slot.proven();
+                return Ok(peer);
+            }
+        }
+        Err(Failure::Silent)
     }
 
     /// The other device has proved that it knows the code: store it, prove the same, hear that it
@@ -352,7 +382,7 @@ impl Connection {
             Failure::WrongCode { tries_left } => {
                 PairingEvent::WrongCode { tries_left: *tries_left }
             }
-            Failure::WindowClosed | Failure::Ended(_) => {
+            Failure::WindowClosed | Failure::Ended(_) | Failure::GaveWay | Failure::Silent => {
                 tracing::debug!(?failure, from = %self.met_at, "pairing ended");
                 return;
             }

@@ -13,7 +13,7 @@ use nook_trust::DeviceName;
 use nook_trust::pairing::pake::Spake2Ed25519;
 use nook_trust::pairing::{
     EXPORTER_BYTES, EXPORTER_LABEL, Exchange, Introduction, PairingChannel, PairingCode,
-    PairingError, Progress, RefusalReason, Role, WindowRefusal,
+    PairingError, Progress, RefusalReason, Role, WindowRefusal, refusal,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -346,4 +346,41 @@ async fn a_paired_couple_can_link_with_what_pairing_told_them() {
     laptop.links.set_peers(vec![known(met.id, &met.addresses)]);
     desk.up().await;
     laptop.up().await;
+}
+
+#[tokio::test]
+async fn p17_silent_connections_do_not_keep_the_owners_device_out() {
+    let (a, b) = (side(1), side(2));
+    let (offer, mut events) = a.offer().unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpStream::connect((LOCALHOST, offer.port)).await.unwrap());
+    }
+    assert_eq!(b.join(offer.port, &offer.code).await.unwrap().id, id(1));
+    assert!(matches!(events.recv().await, Some(PairingEvent::Paired { .. })));
+    drop(silent);
+}
+
+#[tokio::test]
+async fn p17_who_gives_way_is_told_so_and_nothing_else() {
+    let (a, b) = (side(1), side(2));
+    let (offer, _events) = a.offer().unwrap();
+    // As far as the introduction, then too slow.
+    let target = SocketAddr::new(LOCALHOST, offer.port);
+    let client = crate::raw::pairing_client(3);
+    let mut slow = crate::raw::connect(client, target).await.unwrap();
+    receive(&mut slow).await;
+    let mut silent = Vec::new();
+    for _ in 0..40 {
+        silent.push(TcpStream::connect(target).await.unwrap());
+    }
+    let busy = refusal(RefusalReason::Busy, 0);
+    assert_eq!(receive(&mut slow).await, busy);
+    drop(silent);
+    // One that is closed before it is greeted cannot be told.
+    let listener = tokio::net::TcpListener::bind((LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let hangs_up = async { drop(listener.accept().await.unwrap()) };
+    let (joined, ()) = tokio::join!(b.join(port, &offer.code), hangs_up);
+    assert_eq!(joined, Err(JoinError::Lost));
 }

@@ -163,3 +163,38 @@ async fn t6_t8_frames_that_are_not_hello_first_or_make_no_sense_end_the_connecti
         while let Some(Ok(_)) = socket.next().await {}
     }
 }
+
+/// As many connections as have a slot, those for known addresses too.
+#[cfg(target_os = "linux")]
+const CROWD: usize = 32;
+
+/// Addresses of this machine that only Linux has without being told so.
+#[cfg(target_os = "linux")]
+const FORGED: [[u8; 4]; 8] = [
+    [127, 0, 0, 2],
+    [127, 0, 0, 3],
+    [127, 0, 0, 4],
+    [127, 0, 0, 5],
+    [127, 0, 0, 6],
+    [127, 0, 0, 7],
+    [127, 0, 0, 8],
+    [127, 0, 0, 9],
+];
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn d7_a_forged_tag_takes_no_slots_from_the_device_that_it_names() {
+    let a = victim();
+    // Anybody can say so.
+    a.links.sighted(id(2), FORGED.map(|ip| (ip, 4588).into()).into());
+    let mut crowd = Vec::new();
+    for round in 0..5 {
+        crowd.clear();
+        for from in FORGED.into_iter().cycle().take(CROWD) {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind((from, 0).into()).unwrap();
+            crowd.push(socket.connect(a.address()).await.unwrap());
+        }
+        assert!(raw::is_let_in(raw::honest(2), a.address()).await, "round {round}");
+    }
+}

@@ -34,6 +34,7 @@ fn refused(error: &PairingError) -> (ErrorCode, Wording) {
         RefusalReason::NotPairing => (ErrorCode::ShardUnavailable, Wording::NoCodeShown),
         RefusalReason::Version => (ErrorCode::VersionMismatch, Wording::Code),
         RefusalReason::NotStored => (ErrorCode::BadRequest, Wording::NotKeptThere),
+        RefusalReason::Busy => (ErrorCode::Busy, Wording::PairingLost),
         RefusalReason::Other => (ErrorCode::BadRequest, Wording::PairingOdd),
     }
 }

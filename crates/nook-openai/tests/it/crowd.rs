@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use nook_api::REPLIES_WAITING_MAX;
+use nook_base::clock;
 use nook_openai::Limits;
 use nook_testkit::Standstill;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::kit::{Port, body, long_body, until};
 
@@ -206,6 +208,44 @@ async fn connections_on_which_nothing_is_asked_make_room_for_the_next_one() {
     let answer = port.ask(&port.request("GET", "/v1/models")).await;
     assert_eq!(answer.status, 200);
     drop((fresh, used));
+    port.close().await;
+}
+
+/// Connections with half a request each that hang on the port at one time.
+const HALF_REQUESTS: usize = 500;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h9_half_requests_without_a_key_hold_up_nobody_who_has_one() {
+    // Nothing else would end them, and each that ends is followed by another one.
+    let limits = Limits { header: Duration::from_secs(24 * 3600), ..Limits::USUAL };
+    let port = Port::open_with(limits, "").await;
+    let half = port.request("GET", "/v1/models").without("Authorization").bytes();
+    let half = half[..half.len() - 2].to_owned();
+    let address = port.connect().await.peer_addr().unwrap();
+    let mut crowd = JoinSet::new();
+    let (sent, mut came) = mpsc::channel(HALF_REQUESTS);
+    for _ in 0..HALF_REQUESTS {
+        let (half, sent) = (half.clone(), sent.clone());
+        crowd.spawn(async move {
+            loop {
+                if let Ok(mut stream) = TcpStream::connect(address).await {
+                    // One that was closed meanwhile is followed by another one as well.
+                    let _ = stream.write_all(&half).await;
+                    let _ = sent.try_send(());
+                    let _ = stream.read(&mut [0]).await;
+                }
+            }
+        });
+    }
+    for _ in 0..Limits::USUAL.connections {
+        came.recv().await.unwrap();
+    }
+    for _ in 0..6 {
+        let begun = clock::now();
+        assert_eq!(port.ask(&port.request("GET", "/v1/models")).await.status, 200);
+        println!("h9: answered after {} ms", begun.elapsed().as_millis());
+    }
+    crowd.shutdown().await;
     port.close().await;
 }
 

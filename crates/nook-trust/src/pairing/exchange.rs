@@ -316,6 +316,7 @@ impl RefusalReason {
             Self::NotPairing => "The other device is not showing a code any more.".to_owned(),
             Self::Version => nook_base::ErrorCode::VersionMismatch.sentence().to_owned(),
             Self::NotStored => "The other device could not save this one.".to_owned(),
+            Self::Busy => "Too many connections keep the other device busy. Try again.".to_owned(),
             Self::Other => "The other device ended the pairing.".to_owned(),
         }
     }

@@ -59,6 +59,8 @@ pub enum RefusalReason {
     Version,
     /// It could not store the new device.
     NotStored,
+    /// Other connections than this one had to be served.
+    Busy,
     /// A reason that this version does not know.
     Other,
 }
@@ -154,6 +156,7 @@ impl RefusalReason {
             Self::NotPairing => 2,
             Self::Version => 3,
             Self::NotStored => 4,
+            Self::Busy => 5,
         }
     }
 
@@ -163,6 +166,7 @@ impl RefusalReason {
             2 => Self::NotPairing,
             3 => Self::Version,
             4 => Self::NotStored,
+            5 => Self::Busy,
             _ => Self::Other,
         }
     }
