@@ -260,6 +260,19 @@ it('whether others may wake this computer, and it them by itself, is switched un
   expect(backend.house.settings.values['network.wake_helpers']).toBe(true);
 });
 
+it('the checks show the last replies, with who was lost and who took over', async () => {
+  await go('checks');
+  const rows = await screen.findAllByTestId('past-reply');
+  expect(rows).toHaveLength(5);
+  expect(rows[0]?.textContent).toContain('This computer, Dad’s PC and Mum’s laptop');
+  expect(rows[0]?.textContent).toContain('Mum’s laptop took over from Dad’s PC after 96 tokens');
+  await user.click(screen.getByTestId('past-more'));
+  expect(screen.getAllByTestId('past-reply')).toHaveLength(7);
+  vi.spyOn(backend, 'pipeline').mockResolvedValue({ pooling: 'when_faster', last: null, measured: [], placement: null, past: [] });
+  await user.click(screen.getByTestId('look-again'));
+  expect(await screen.findByTestId('no-past')).toBeTruthy();
+});
+
 it('the side bar shows no count of devices, and a pause in place of the switch that looks on', async () => {
   const line = () => screen.getByTestId('sharing-status').textContent;
   expect(line()).toBe('On: nobody needs it right now');

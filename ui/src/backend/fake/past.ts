@@ -1,6 +1,7 @@
 /** The past of the fake household: how its old replies were made, and a chat as long as somebody wants it. */
 import type { HouseholdView } from '../../generated/HouseholdView';
 import type { MessageView } from '../../generated/MessageView';
+import type { PastReplyView } from '../../generated/PastReplyView';
 import type { ReplySummary } from '../../generated/ReplySummary';
 import type { RouteView } from '../../generated/RouteView';
 import { DAD, MUM, PREDICTED, routeOf, timelineOf } from './household';
@@ -53,4 +54,23 @@ function pastSummary(house: HouseholdView, tokens: number, route: RouteView, han
     predicted: PREDICTED,
     failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],
   };
+}
+
+/** What happened to the last replies of this device: one was handed over, one waited in vain, the others went well. */
+export function pastReplies(house: HouseholdView): PastReplyView[] {
+  const now = Math.floor(Date.now() / 1000);
+  const [dad, mum] = [DAD, MUM].map((id) => house.devices.find((d) => d.id === id)?.name ?? '');
+  const route = routeOf(house, false);
+  const without = routeOf({ ...house, devices: house.devices.filter((d) => d.id !== DAD) }, false);
+  const failover = { from: dad ?? '', to: mum ?? '', pause_ms: 310, after_tokens: 96 };
+  const done = { kind: 'done' as const, tokens: 137, speed: { first_token_ms: 412, tokens_per_second: 19 } };
+  const reply = (minutes: number, values: Partial<PastReplyView>): PastReplyView =>
+    ({ began: now - minutes * 60, model: 'qwen2.5-7b', prompt_tokens: 24, route, happened: [], end: done, ...values });
+  return [
+    reply(2, { happened: [{ kind: 'lost', device: dad ?? '' }, { kind: 'took_over', failover, route: without }] }),
+    reply(9, { model: 'ember', route: routeOf(house, true) }),
+    reply(31, { happened: [{ kind: 'awaited', device: mum ?? '' }], end: { kind: 'aborted', code: 'pipeline_stalled' } }),
+    reply(44, { end: { kind: 'stopped' } }),
+    ...[62, 75, 190].map((minutes) => reply(minutes, {})),
+  ];
 }
