@@ -33,7 +33,7 @@ import { PREDICTED, DAD, GOOD_CODE, onlyHelp, routeOf, setTrust, startingHouse, 
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
-import { longPast, pastReplies, recall } from './fake/past';
+import { longPast, pipelineOf, recall } from './fake/past';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
 
 export interface FakeOptions {
@@ -446,7 +446,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   override pipeline() {
-    return Promise.resolve({ pooling: 'when_faster' as const, last: null, measured: [], placement: null, past: pastReplies(this.house) });
+    return Promise.resolve(pipelineOf(this.house));
   }
 
   quit(): Promise<void> {

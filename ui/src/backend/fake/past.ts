@@ -2,6 +2,7 @@
 import type { HouseholdView } from '../../generated/HouseholdView';
 import type { MessageView } from '../../generated/MessageView';
 import type { PastReplyView } from '../../generated/PastReplyView';
+import type { PipelineView } from '../../generated/PipelineView';
 import type { ReplySummary } from '../../generated/ReplySummary';
 import type { RouteView } from '../../generated/RouteView';
 import { DAD, MUM, PREDICTED, routeOf, timelineOf } from './household';
@@ -73,4 +74,23 @@ export function pastReplies(house: HouseholdView): PastReplyView[] {
     reply(44, { end: { kind: 'stopped' } }),
     ...[62, 75, 190].map((minutes) => reply(minutes, {})),
   ];
+}
+
+/** How the last reply was divided, and the one that is made while the house answers. */
+export function pipelineOf(house: HouseholdView): PipelineView {
+  const route = routeOf(house, false);
+  const isShared = route.legs.some((leg) => !leg.local);
+  const { alone, together } = PREDICTED;
+  const running: PastReplyView = { began: Math.floor(Date.now() / 1000), model: 'qwen2.5-7b', prompt_tokens: 24, route, happened: [], end: { kind: 'under_way' } };
+  return {
+    pooling: 'when_faster',
+    last: {
+      model: 'qwen2.5-7b', prompt_tokens: 24, because: 'It is faster together.', route, topology: 'a boomerang', alone,
+      alone_impossible: null, pooled: together && isShared ? { route, prediction: together } : null, whole: null, left_out: [], by_cable: null,
+      went: house.sharing.answering ? null : { first_token_ms: 412, tokens_per_second: isShared ? 19 : 7 },
+    },
+    measured: [],
+    placement: null,
+    past: [...(house.sharing.answering ? [running] : []), ...pastReplies(house)],
+  };
 }
