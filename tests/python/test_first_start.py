@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
 from gui.app import App, Window
@@ -180,6 +181,11 @@ def test_both_screens_show_the_same_safety_number(story: Story) -> None:
     """What the window shows is what the other device's owner reads there."""
     window = story.window
     window.click("nav-devices")
+    window.done(
+        lambda: window.find("device-row")
+        .find_element(By.CSS_SELECTOR, '[data-testid="device-more"]')
+        .click()
+    )
     shown = wait_until(
         lambda: "".join(
             one.get_attribute("textContent") or "" for one in window.all("safety-number")

@@ -22,7 +22,7 @@ from nodes import Slowed, program, send
 SHARE, CHAT, DEVICES, SETTINGS, QUIT = (
     "Share this computer",
     "Open chat",
-    "Devices…",
+    "Household…",
     "Settings…",
     "Quit",
 )
@@ -195,7 +195,7 @@ def test_sharing_is_switched_from_outside(panel: Panel, icon: TrayItem, app: App
 def test_a_closed_window_hides_and_the_tray_brings_it_back(
     panel: Panel, icon: TrayItem, app: App
 ) -> None:
-    """Closing ends nothing; "Open chat", "Devices…" and "Settings…" show the window again."""
+    """Closing ends nothing; "Open chat", "Household…" and "Settings…" show the window again."""
     panel.click(icon, CHAT)
     wait_until(windows, "the window")
     for label in (CHAT, DEVICES, SETTINGS):

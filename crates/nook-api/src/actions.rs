@@ -229,7 +229,7 @@ actions! {
         /// Looks at everything that usually goes wrong.
         doctor as Doctor() -> Vec<Finding>, for [Control];
         /// How replies of this device are divided: the last decision and what was measured.
-        pipeline as Pipeline() -> PipelineView, for [Control];
+        pipeline as Pipeline() -> PipelineView, for [Window, Control];
         /// What is under way here, counted.
         vitals as Vitals() -> Vitals, for [Control];
     }

@@ -41,7 +41,7 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
         ]
     );
     let control = names(|of| of == [FrontEnd::Control]);
-    assert_eq!(control, ["doctor", "pipeline", "vitals", "view", "shut_down"]);
+    assert_eq!(control, ["doctor", "vitals", "view", "shut_down"]);
     assert_eq!(names(<[FrontEnd]>::is_empty), ["export_conversation"]);
     let both = names(|of| of == [FrontEnd::Window, FrontEnd::Control]);
     assert_eq!(window.len() + control.len() + both.len() + 1, ACTIONS.len());
@@ -147,7 +147,7 @@ async fn a_front_end_gets_what_is_open_to_it_and_the_loop_never_hears_of_the_res
     let (handle, mut commands) = handle();
     for (from, request) in [
         (FrontEnd::Window, Request::ShutDown {}),
-        (FrontEnd::Window, Request::Pipeline {}),
+        (FrontEnd::Window, Request::Vitals {}),
         (FrontEnd::Control, Request::SetName { name: "Attic".to_owned() }),
         (FrontEnd::Control, Request::Messages { conversation: 1 }),
     ] {

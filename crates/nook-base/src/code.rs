@@ -142,7 +142,7 @@ impl ErrorCode {
             }
             Self::BadRequest => "The request is not valid.",
             Self::TrustDenied => {
-                "The owner of that device has not allowed this. Raise its trust level there, under Devices."
+                "The owner of that device has not allowed this. Raise its trust level there, under Household."
             }
             Self::Busy => {
                 "That device is busy with as many replies as it allows. Try again shortly."

@@ -33,7 +33,7 @@ import { PREDICTED, DAD, GOOD_CODE, onlyHelp, routeOf, setTrust, startingHouse, 
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
-import { longPast, recall } from './fake/past';
+import { longPast, pipelineOf, recall } from './fake/past';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
 
 export interface FakeOptions {
@@ -443,6 +443,10 @@ export class FakeBackend extends NodeCalls implements Shell {
       log: '/data/inglenook/inglenook.log',
       safe_graphics: false,
     });
+  }
+
+  override pipeline() {
+    return Promise.resolve(pipelineOf(this.house));
   }
 
   quit(): Promise<void> {

@@ -1,4 +1,4 @@
-/** What a device's card says, in words. Pure. */
+/** What a device's line and its details say, in words. Pure. */
 import type { ByCableView } from '../generated/ByCableView';
 import type { DeviceView } from '../generated/DeviceView';
 import type { Trust } from '../generated/Trust';
@@ -58,13 +58,21 @@ function holds(device: DeviceView): string {
   return held.length === 0 ? t.devices.holdsNothing : held.join('; ');
 }
 
-function roomOf(device: DeviceView): string {
+/** What it still has for others: `2 replies at a time, 6.9 GB free`; empty where it did not say. */
+export function roomOf(device: DeviceView): string {
   const parts: string[] = [];
   if (device.streams_free !== null) {
     parts.push(device.streams_free === 0 ? t.devices.noStream : t.devices.streams(device.streams_free));
   }
   if (device.memory_free_bytes !== null) parts.push(t.devices.memory(bytes(device.memory_free_bytes)));
   return parts.join(', ');
+}
+
+/** `Wi-Fi, 6.2 ms`; where there is no link, that. */
+export function linkOf(device: DeviceView): string {
+  if (!device.connected) return t.devices.away;
+  const carrier = device.way === null ? '' : t.household.carriers[device.way.interface];
+  return [carrier, device.rtt_ms === null ? '' : t.devices.rtt(milliseconds(device.rtt_ms))].filter((part) => part !== '').join(', ');
 }
 
 /** `cable to 192.168.1.20:4588, 110 MB/s`. */

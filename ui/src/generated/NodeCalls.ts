@@ -153,6 +153,11 @@ export abstract class NodeCalls {
     return this.call<'set_name'>({ action: 'set_name', name });
   }
 
+  /** How replies of this device are divided: the last decision and what was measured. */
+  pipeline(): Promise<Answer<'pipeline'>> {
+    return this.call<'pipeline'>({ action: 'pipeline' });
+  }
+
   /** The main key of the port. */
   portKey(): Promise<Answer<'port_key'>> {
     return this.call<'port_key'>({ action: 'port_key' });

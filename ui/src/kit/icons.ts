@@ -4,6 +4,8 @@ export const SHAPES = {
   hearth: ['M3 21V11a9 9 0 0 1 18 0v10', 'M2 21h5m10 0h5'],
   chat: ['M4 5.5h16v10.5H10.5L6 20v-4H4z', 'M8 9.2h8M8 12.4h5'],
   devices: ['M3 5h12v9H3z', 'M7 18h5M17 9h3a1 1 0 0 1 1 1v8a1 1 0 0 1-1 1h-4a1 1 0 0 1-1-1v-2'],
+  house: ['M4 11l8-7 8 7', 'M6 9.5V20h12V9.5', 'M10 20v-5h4v5'],
+  computer: ['M3.5 5h17v11h-17z', 'M9 20h6M12 16v4'],
   pencil: ['M4 20l1-4L16.5 4.5l3 3L8 19z', 'M14.5 6.5l3 3'],
   bin: ['M5 7h14', 'M10 7V4.5h4V7', 'M7 7l1 12.5h8L17 7', 'M10.5 10.5v6M13.5 10.5v6'],
   menu: ['M4 7h16M4 12h16M4 17h16'],

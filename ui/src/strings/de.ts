@@ -2,6 +2,7 @@
 import type { Strings } from './index';
 import { chat } from './chat/de';
 import { house } from './house/de';
+import { household } from './household/de';
 import { models } from './models/de';
 import { past } from './past/de';
 import { port } from './port/de';
@@ -13,7 +14,7 @@ export const de: Strings = {
     name: 'Inglenook',
     pages: 'Seiten',
     chat: 'Gespräch',
-    devices: 'Geräte',
+    devices: 'Haushalt',
     models: 'Modelle',
     sharing: 'Teilen',
     privacy: 'Privates',
@@ -118,6 +119,8 @@ export const de: Strings = {
   models,
 
   past,
+
+  household,
 
   sharing: {
     title: 'Teilen',
@@ -337,9 +340,6 @@ export const de: Strings = {
   },
 
   devices: {
-    title: 'Geräte',
-    alone: 'Noch nimmt kein anderer Computer teil.',
-    together: (count) => (count === 1 ? 'Ein anderer Computer kann helfen.' : `${count} andere Computer können helfen.`),
     add: 'Gerät hinzufügen',
     mine: 'Dieser Computer',
     rename: 'Diesen Computer umbenennen',
@@ -369,7 +369,7 @@ export const de: Strings = {
     holdsNothing: 'noch keine dieser Schichten',
     safety: 'Sicherheitsnummer',
     safetyText: (name) =>
-      `Öffne auch auf ${name} die Geräte und sieh dort die Sicherheitsnummer dieses Computers an. Lest einander die Ziffern vor: Sind sie auf beiden Bildschirmen gleich, so steht niemand zwischen den beiden. Sind sie es nicht, dann vergiss das Gerät und kopple neu.`,
+      `Öffne auch auf ${name} den Haushalt und sieh dort die Sicherheitsnummer dieses Computers an. Lest einander die Ziffern vor: Sind sie auf beiden Bildschirmen gleich, so steht niemand zwischen den beiden. Sind sie es nicht, dann vergiss das Gerät und kopple neu.`,
     room: 'Platz',
     streams: (count) => (count === 1 ? '1 Antwort gleichzeitig' : `${count} Antworten gleichzeitig`),
     noStream: 'mit anderen Antworten beschäftigt',
@@ -401,11 +401,11 @@ export const de: Strings = {
 
   pairing: {
     showTitle: 'Hier einen Code zeigen',
-    showText: 'Dann tippe ihn auf dem anderen Computer unter Geräte ein.',
+    showText: 'Dann tippe ihn auf dem anderen Computer unter Haushalt ein.',
     show: 'Code zeigen',
     codeLabel: (spelled) => `Kopplungscode: ${spelled}`,
     typeThis: 'Tippe diesen Code auf dem anderen Computer ein',
-    openThere: (name) => `Öffne dort Inglenook, gehe zu Geräte, wähle ${name}, und tippe den Code ein.`,
+    openThere: (name) => `Öffne dort Inglenook, gehe zu Haushalt, wähle ${name}, und tippe den Code ein.`,
     goodFor: (time, tries) => `Gilt noch ${time} und für ${tries === 1 ? 'einen Versuch' : `${tries} Versuche`}.`,
     expired: 'Der Code ist abgelaufen.',
     addresses: 'Wenn dieser Computer dort nicht in der Liste steht, tippe eine seiner Adressen ein:',
@@ -452,7 +452,7 @@ export const de: Strings = {
       pipeline_stalled: 'Ein Gerät antwortete nicht mehr, und keines konnte einspringen.',
       weights_mismatch: 'Die Geräte haben verschiedene Fassungen dieses Modells. Nimm auf beiden dieselbe Datei.',
       bad_request: 'So geht das nicht.',
-      trust_denied: 'Wem jenes Gerät gehört, der hat das nicht erlaubt. Erhöhe dort unter Geräte das Vertrauen.',
+      trust_denied: 'Wem jenes Gerät gehört, der hat das nicht erlaubt. Erhöhe dort unter Haushalt das Vertrauen.',
       busy: 'Jenes Gerät macht schon so viele Antworten, wie es darf. Versuche es gleich noch einmal.',
       version_mismatch: 'Die Geräte haben Fassungen von Inglenook, die einander nicht verstehen. Aktualisiere die ältere.',
       history_mismatch: 'Die Geräte erinnern sich verschieden an dieses Gespräch; es muss von vorn gelesen werden.',

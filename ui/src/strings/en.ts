@@ -7,6 +7,7 @@
 import type { ErrorCode } from '../generated/ErrorCode';
 import { chat } from './chat/en';
 import { house } from './house/en';
+import { household } from './household/en';
 import { models } from './models/en';
 import { past } from './past/en';
 import { port } from './port/en';
@@ -19,7 +20,7 @@ export const en = {
     name: 'Inglenook',
     pages: 'Pages',
     chat: 'Chat',
-    devices: 'Devices',
+    devices: 'Household',
     models: 'Models',
     sharing: 'Sharing',
     privacy: 'Privacy',
@@ -124,6 +125,8 @@ export const en = {
   models,
 
   past,
+
+  household,
 
   sharing: {
     title: 'Sharing',
@@ -344,10 +347,6 @@ export const en = {
   },
 
   devices: {
-    title: 'Devices',
-    alone: 'No other computer takes part yet.',
-    together: (count: number) =>
-      count === 1 ? 'One other computer can help.' : `${count} other computers can help.`,
     add: 'Add a device',
     mine: 'This computer',
     rename: 'Rename this computer',
@@ -378,7 +377,7 @@ export const en = {
     holdsNothing: 'none of these layers yet',
     safety: 'Safety number',
     safetyText: (name: string) =>
-      `Open Devices on ${name} too and look at the safety number of this computer there. Read the digits to each other: if they are the same on both screens, nobody stands between the two. If they are not, forget the device and pair again.`,
+      `Open Household on ${name} too and look at the safety number of this computer there. Read the digits to each other: if they are the same on both screens, nobody stands between the two. If they are not, forget the device and pair again.`,
     room: 'Room',
     streams: (count: number) => (count === 1 ? '1 reply at a time' : `${count} replies at a time`),
     noStream: 'busy with other replies',
@@ -416,11 +415,11 @@ export const en = {
 
   pairing: {
     showTitle: 'Show a code here',
-    showText: 'Then type it on the other computer, under Devices.',
+    showText: 'Then type it on the other computer, under Household.',
     show: 'Show a code',
     codeLabel: (spelled: string) => `Pairing code: ${spelled}`,
     typeThis: 'Type this code on the other computer',
-    openThere: (name: string) => `Open Inglenook there, go to Devices, choose ${name} and type the code.`,
+    openThere: (name: string) => `Open Inglenook there, go to Household, choose ${name} and type the code.`,
     goodFor: (time: string, tries: number) =>
       `Good for ${time} and ${tries === 1 ? 'one try' : `${tries} tries`}.`,
     expired: 'The code has run out.',
@@ -468,7 +467,7 @@ export const en = {
       pipeline_stalled: 'A device stopped answering and nobody could take over.',
       weights_mismatch: 'The devices hold different versions of this model. Use the same file on both.',
       bad_request: 'That cannot be done this way.',
-      trust_denied: 'The owner of that device has not allowed this. Raise its trust level there, under Devices.',
+      trust_denied: 'The owner of that device has not allowed this. Raise its trust level there, under Household.',
       busy: 'That device is busy with as many replies as it allows. Try again shortly.',
       version_mismatch: 'The devices run versions of Inglenook that do not understand each other. Update the older one.',
       history_mismatch: 'The devices remember this chat differently; it has to be read again from the start.',

@@ -228,28 +228,85 @@ describe('settings', () => {
 
 it('devices show the safety number with how to compare it, and what is in their memory', async () => {
   await go('devices');
-  const rows = screen.getAllByTestId('device-row');
-  const dad = rows.find((row) => row.getAttribute('aria-label') === 'Dad’s PC');
-  expect(dad?.textContent).toContain('Qwen2.5 7B: layers 1–16');
-  expect(dad && within(dad).getByTestId('safety-number').textContent).toMatch(/^(\d{5} ){7}\d{5}$/);
-  expect(dad?.textContent).toContain('the same on both screens');
-  const mum = rows.find((row) => row.getAttribute('aria-label') === 'Mum’s laptop');
-  expect(mum?.textContent).toContain('none of these layers yet');
+  await user.click(screen.getByRole('button', { name: 'More about Dad’s PC' }));
+  const dad = screen.getByTestId('device-detail');
+  expect(dad.textContent).toContain('Qwen2.5 7B: layers 1–16');
+  expect(within(dad).getByTestId('safety-number').textContent).toMatch(/^(\d{5} ){7}\d{5}$/);
+  expect(dad.textContent).toContain('the same on both screens');
+  await user.click(screen.getByRole('button', { name: 'More about Mum’s laptop' }));
+  expect(screen.getByTestId('device-detail').textContent).toContain('none of these layers yet');
 });
 
-it('a device that sleeps and allows it is woken from its card, which then says how long that took', async () => {
+describe('the household', () => {
+  const picture = () => within(screen.getByTestId('picture'));
+
+  it('says what it brings, together against alone, and whether that is measured', async () => {
+    await go('devices');
+    await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.7 times as fast'); });
+    expect(document.body.textContent).toContain('Together: 14 words/s. This computer alone: 5.3 words/s.');
+    expect(document.body.textContent).toContain('Together is measured, on the last reply of qwen2.5-7b; alone is predicted.');
+    backend.change((house) => { house.sharing.answering = true; });
+    await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.9 times as fast'); });
+    expect(document.body.textContent).toContain('Both are predicted, for the last reply of qwen2.5-7b.');
+    backend.change((house) => { house.devices = []; });
+    await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Only this computer so far'); });
+  });
+
+  it('has dots on the way of a reply only while one is made, and says who helps', async () => {
+    await go('devices');
+    await vi.waitFor(() => { expect(picture().getAllByTestId('line')).toHaveLength(6); });
+    expect(picture().queryByTestId('dot')).toBeNull();
+    expect(screen.queryByTestId('now')).toBeNull();
+    backend.change((house) => { house.sharing.answering = true; });
+    await vi.waitFor(() => { expect(picture().getAllByTestId('dot').length).toBeGreaterThan(0); });
+    expect(screen.getByTestId('now').textContent).toBe('Dad’s PC and Mum’s laptop help with a reply now.');
+    backend.change((house) => { house.sharing.answering = false; });
+    await vi.waitFor(() => { expect(picture().queryByTestId('dot')).toBeNull(); });
+  });
+
+  it('opens the details of whoever is chosen in the picture or in the list, and gives the focus back', async () => {
+    await go('devices');
+    await user.click(picture().getByTitle('Old Dell: a guest'));
+    expect(screen.getByTestId('device-detail').textContent).toContain('Old Dell');
+    const more = screen.getByRole('button', { name: 'More about Mia’s laptop' });
+    await user.click(more);
+    expect(screen.getByTestId('this-detail').textContent).toContain('about 1,689 words');
+    expect(document.activeElement).toBe(screen.getByTestId('this-detail'));
+    await user.keyboard('{Escape}');
+    expect(screen.queryByTestId('this-detail')).toBeNull();
+    expect(document.activeElement).toBe(more);
+    await user.click(picture().getByTitle('Kitchen PC: shows a code now'));
+    expect(document.activeElement).toBe(screen.getByTestId('type-code'));
+  });
+
+  it('folds more than seven others', async () => {
+    backend.change((house) => {
+      const [dad] = house.devices;
+      if (dad) house.devices.push(...Array.from({ length: 9 }, (_, at) => ({ ...dad, id: `more${String(at)}`, name: `Helper ${String(at)}` })));
+    });
+    await go('devices');
+    expect(screen.getAllByTestId('device-row')).toHaveLength(7);
+    await user.click(screen.getByTestId('more-members'));
+    expect(screen.getAllByTestId('device-row')).toHaveLength(12);
+  });
+});
+
+it('a device that sleeps and allows it is woken from its details, which then says how long that took', async () => {
   backend.change((house) => {
     const asleep = { connected: false, wakeable: true, unused: 'away', unused_because: 'It does not answer.' };
     Object.assign(house.devices.find((d) => d.id === MUM) ?? {}, asleep);
   });
   await go('devices');
-  const card = () => screen.getAllByTestId('device-row').find((row) => row.getAttribute('aria-label') === 'Mum’s laptop');
-  expect(screen.getAllByTestId('wake').map((button) => button.textContent), 'who is there is not woken').toEqual(['Wake Mum’s laptop']);
+  const detail = () => screen.getByTestId('device-detail').textContent;
+  await user.click(screen.getByRole('button', { name: 'More about Dad’s PC' }));
+  expect(screen.queryByTestId('wake'), 'who is there is not woken').toBeNull();
+  await user.click(screen.getByRole('button', { name: 'More about Mum’s laptop' }));
+  expect(screen.getAllByTestId('wake').map((button) => button.textContent)).toEqual(['Wake Mum’s laptop']);
   await user.click(screen.getByTestId('wake'));
-  await vi.waitFor(() => { expect(card()?.textContent).toContain('connected'); });
+  await vi.waitFor(() => { expect(detail()).toContain('connected'); });
   expect(screen.queryByTestId('wake')).toBeNull();
   backend.change((house) => { Object.assign(house.devices.find((d) => d.id === MUM) ?? {}, { connected: false }); });
-  await vi.waitFor(() => { expect(card()?.textContent).toContain('The last time, that took 22 s.'); });
+  await vi.waitFor(() => { expect(detail()).toContain('The last time, that took 22 s.'); });
 });
 
 it('whether others may wake this computer, and it them by itself, is switched under sharing', async () => {
@@ -258,6 +315,19 @@ it('whether others may wake this computer, and it them by itself, is switched un
   expect(backend.house.settings.values['network.let_others_wake']).toBe(true);
   await user.click(screen.getByTestId('wake-helpers'));
   expect(backend.house.settings.values['network.wake_helpers']).toBe(true);
+});
+
+it('the checks show the last replies, with who was lost and who took over', async () => {
+  await go('checks');
+  const rows = await screen.findAllByTestId('past-reply');
+  expect(rows).toHaveLength(5);
+  expect(rows[0]?.textContent).toContain('This computer, Dad’s PC and Mum’s laptop');
+  expect(rows[0]?.textContent).toContain('Mum’s laptop took over from Dad’s PC after 96 tokens');
+  await user.click(screen.getByTestId('past-more'));
+  expect(screen.getAllByTestId('past-reply')).toHaveLength(7);
+  vi.spyOn(backend, 'pipeline').mockResolvedValue({ pooling: 'when_faster', last: null, measured: [], placement: null, past: [] });
+  await user.click(screen.getByTestId('look-again'));
+  expect(await screen.findByTestId('no-past')).toBeTruthy();
 });
 
 it('the side bar shows no count of devices, and a pause in place of the switch that looks on', async () => {

@@ -227,6 +227,7 @@ describe('devices', () => {
     });
 
   it('forgets a device only after it was agreed to', async () => {
+    await user.click(screen.getByRole('button', { name: 'More about Old Dell' }));
     await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
     await user.click(screen.getByTestId('confirm-no'));
     expect(backend.house.devices.some((d) => d.name === 'Old Dell')).toBe(true);
@@ -256,6 +257,8 @@ describe('names and roles', () => {
   it('are right on the devices page and in dialogs', async () => {
     await user.click(screen.getByTestId('nav-devices'));
     await user.click(screen.getByTestId('show-code'));
+    expect(await faults()).toEqual([]);
+    await user.click(screen.getByRole('button', { name: 'More about Old Dell' }));
     expect(await faults()).toEqual([]);
     await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
     expect(await faults()).toEqual([]);

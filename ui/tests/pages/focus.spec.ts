@@ -8,10 +8,17 @@ import { goTo, open, openConversation, pass, TO_WRITING } from './visit';
 const OVERLAYS: { name: string; opens: string; key: string; prepare: (page: Page) => Promise<void>; opener: string }[] = [
   { name: 'the list of keys', opens: 'shortcuts', key: 'Control+/', opener: 'prompt', prepare: () => Promise.resolve() },
   { name: 'the sheet of a chat', opens: 'chat-sheet', key: 'Enter', opener: 'about', prepare: (page) => openConversation(page) },
-  { name: 'the question before a device is forgotten', opens: 'confirm', key: 'Enter', opener: 'forget', prepare: (page) => goTo(page, 'devices') },
+  { name: 'the question before a device is forgotten', opens: 'confirm', key: 'Enter', opener: 'forget', prepare: (page) => openDevice(page) },
   { name: 'the question before the key is renewed', opens: 'confirm', key: 'Space', opener: 'renew-key', prepare: (page) => goTo(page, 'port') },
   { name: 'the question before a program’s key is removed', opens: 'confirm', key: 'Enter', opener: 'remove-own-key', prepare: (page) => goTo(page, 'port') },
 ];
+
+/** The details of a paired device. */
+async function openDevice(page: Page): Promise<void> {
+  await goTo(page, 'devices');
+  await page.getByTestId('device-row').first().getByTestId('device-more').click();
+  await expect(page.getByTestId('device-detail')).toBeFocused();
+}
 
 for (const { name, opens, key, opener, prepare } of OVERLAYS) {
   test(`${name} keeps the focus, Escape closes it, and the focus is back`, async ({ page }) => {

@@ -52,9 +52,14 @@ for (const theme of THEMES) {
     await isGood(page, theme, 'link');
     await page.keyboard.press('Escape');
     await goTo(page, 'devices');
+    await page.getByTestId('device-more').first().click();
+    await isGood(page, theme, 'this-detail');
+    await page.getByTestId('device-more').nth(1).click();
+    await isGood(page, theme, 'device-detail');
     await page.getByTestId('forget').first().click();
     await isGood(page, theme, 'forget');
     await page.getByTestId('confirm-no').click();
+    await page.keyboard.press('Escape');
     await page.getByTestId('show-code').click();
     await expect(page.getByTestId('pair-code')).toBeVisible();
     await page.getByTestId('join').click();

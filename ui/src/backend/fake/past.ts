@@ -1,6 +1,8 @@
 /** The past of the fake household: how its old replies were made, and a chat as long as somebody wants it. */
 import type { HouseholdView } from '../../generated/HouseholdView';
 import type { MessageView } from '../../generated/MessageView';
+import type { PastReplyView } from '../../generated/PastReplyView';
+import type { PipelineView } from '../../generated/PipelineView';
 import type { ReplySummary } from '../../generated/ReplySummary';
 import type { RouteView } from '../../generated/RouteView';
 import { DAD, MUM, PREDICTED, routeOf, timelineOf } from './household';
@@ -52,5 +54,43 @@ function pastSummary(house: HouseholdView, tokens: number, route: RouteView, han
     timeline: timelineOf(route, 24, tokens),
     predicted: PREDICTED,
     failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],
+  };
+}
+
+/** What happened to the last replies of this device: one was handed over, one waited in vain, the others went well. */
+export function pastReplies(house: HouseholdView): PastReplyView[] {
+  const now = Math.floor(Date.now() / 1000);
+  const [dad, mum] = [DAD, MUM].map((id) => house.devices.find((d) => d.id === id)?.name ?? '');
+  const route = routeOf(house, false);
+  const without = routeOf({ ...house, devices: house.devices.filter((d) => d.id !== DAD) }, false);
+  const failover = { from: dad ?? '', to: mum ?? '', pause_ms: 310, after_tokens: 96 };
+  const done = { kind: 'done' as const, tokens: 137, speed: { first_token_ms: 412, tokens_per_second: 19 } };
+  const reply = (minutes: number, values: Partial<PastReplyView>): PastReplyView =>
+    ({ began: now - minutes * 60, model: 'qwen2.5-7b', prompt_tokens: 24, route, happened: [], end: done, ...values });
+  return [
+    reply(2, { happened: [{ kind: 'lost', device: dad ?? '' }, { kind: 'took_over', failover, route: without }] }),
+    reply(9, { model: 'ember', route: routeOf(house, true) }),
+    reply(31, { happened: [{ kind: 'awaited', device: mum ?? '' }], end: { kind: 'aborted', code: 'pipeline_stalled' } }),
+    reply(44, { end: { kind: 'stopped' } }),
+    ...[62, 75, 190].map((minutes) => reply(minutes, {})),
+  ];
+}
+
+/** How the last reply was divided, and the one that is made while the house answers. */
+export function pipelineOf(house: HouseholdView): PipelineView {
+  const route = routeOf(house, false);
+  const isShared = route.legs.some((leg) => !leg.local);
+  const { alone, together } = PREDICTED;
+  const running: PastReplyView = { began: Math.floor(Date.now() / 1000), model: 'qwen2.5-7b', prompt_tokens: 24, route, happened: [], end: { kind: 'under_way' } };
+  return {
+    pooling: 'when_faster',
+    last: {
+      model: 'qwen2.5-7b', prompt_tokens: 24, because: 'It is faster together.', route, topology: 'a boomerang', alone,
+      alone_impossible: null, pooled: together && isShared ? { route, prediction: together } : null, whole: null, left_out: [], by_cable: null,
+      went: house.sharing.answering ? null : { first_token_ms: 412, tokens_per_second: isShared ? 19 : 7 },
+    },
+    measured: [],
+    placement: null,
+    past: [...(house.sharing.answering ? [running] : []), ...pastReplies(house)],
   };
 }

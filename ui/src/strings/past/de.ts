@@ -6,7 +6,6 @@ export const past: Strings['past'] = {
   hint: 'Seit dem Start von Inglenook, die neueste zuerst: wer sie berechnet hat, wer verloren ging, wer übernommen hat. Von dem, was gefragt und gesagt wurde, wird dafür nichts aufbewahrt. Ein Token ist ein Wort oder ein Teil davon.',
   none: 'Keine seit dem Start von Inglenook.',
   more: (count) => `${String(count)} ältere zeigen`,
-  by: (names) => `von ${names}`,
   prompt: (tokens) => `Anfrage von ${tokens} Token`,
   lost: (device) => `${device} ging verloren.`,
   awaited: (device) => `Wartete auf ${device}.`,

@@ -4,7 +4,6 @@ export const past = {
   hint: 'Since Inglenook started, the newest first: who computed them, who was lost, who took over. Nothing of what was asked or said is kept for this. A token is a word or a part of one.',
   none: 'None since Inglenook started.',
   more: (count: number) => `Show ${String(count)} older ones`,
-  by: (names: string) => `by ${names}`,
   prompt: (tokens: string) => `prompt of ${tokens} tokens`,
   lost: (device: string) => `${device} was lost.`,
   awaited: (device: string) => `It waited for ${device}.`,
