@@ -3,7 +3,8 @@
 //! There are few streams, and a device that is trusted may open all of them. As long as nobody else
 //! asks that harms nobody. When a device without a stream finds none free, the stream that has done
 //! nothing for the longest time, of the device with the most of them, ends in order, as if the
-//! owner wanted the machine back: its guest hears the goodbye and may take along what is remembered.
+//! owner wanted the machine back: its guest hears the goodbye, and may take along what is
+//! remembered.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -117,7 +117,7 @@ impl Admission {
 }
 
 impl Caps {
-    /// Whether one more may enter; another one has been told to leave for it, where that was needed.
+    /// Whether one more may enter; another one was told to leave for it, where that was needed.
     fn leave_room(&self, knocking: &mut Knocking, from: IpAddr, caller: Caller) -> bool {
         let here = knocking.all.iter().filter(|knock| knock.from == from).count();
         let is_shared = from.is_loopback() && self.loopback == LoopbackPolicy::Allow;

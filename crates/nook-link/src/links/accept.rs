@@ -29,7 +29,8 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Bytes of a refused connection that are read and thrown away.
 const LINGER_BYTES_MAX: u64 = 16 << 10;
 
-/// Hosts at which paired devices are, as far as they have shown. Written by the actor, read by the door.
+/// Hosts at which paired devices are, as far as they have shown. Written by the actor, read by the
+/// door.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KnownHosts(Arc<Mutex<HashSet<IpAddr>>>);
 
