@@ -103,7 +103,7 @@ def test_tray_and_notices_speak_the_language_of_the_window(story: Story) -> None
     story.window.click("nav-settings")
     Select(story.window.find("language")).select_by_value("de")
     wait_until(lambda: "Diesen Computer teilen" in labels(story), "a German menu")
-    assert {"Gespräch öffnen", "Geräte…", "Beenden"} <= set(labels(story))
+    assert {"Gespräch öffnen", "Haushalt…", "Beenden"} <= set(labels(story))
     assert story.panel.menu(icon)[0].label == "Teilt nicht · kein anderes Gerät · untätig"
     story.panel.click(icon, "Diesen Computer teilen")
     wait_until(lambda: labels(story)[0].startswith("Teilt ·"), "sharing, in German")
