@@ -22,6 +22,10 @@ use crate::connections::{Busy, Seat};
 pub(crate) struct Attended<IO> {
     io: IO,
     seat: Arc<Seat>,
+    /// There was nothing to read.
+    has_read_all: bool,
+    /// The client does not take what is written to it.
+    is_stalled: bool,
 }
 
 /// The body of an answer; the connection is busy until it is over.
@@ -62,7 +66,23 @@ impl HttpBody for Answering {
 
 impl<IO> Attended<IO> {
     pub(crate) fn new(io: IO, seat: Arc<Seat>) -> Self {
-        Self { io, seat }
+        Self { io, seat, has_read_all: false, is_stalled: false }
+    }
+
+    /// Notes what came of an attempt to write.
+    fn written<T>(&mut self, attempt: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        self.is_stalled = attempt.is_pending();
+        if !self.is_stalled {
+            self.seat.has_written();
+        }
+        self.settle();
+        attempt
+    }
+
+    fn settle(&self) {
+        if self.has_read_all && !self.is_stalled {
+            self.seat.has_read_all();
+        }
     }
 }
 
@@ -73,9 +93,8 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Attended<IO> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
-        if read.is_pending() {
-            self.seat.has_read_all();
-        }
+        self.has_read_all = read.is_pending();
+        self.settle();
         read
     }
 }
@@ -86,7 +105,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Attended<IO> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.io).poll_write(cx, bytes);
+        self.written(written)
     }
 
     fn poll_write_vectored(
@@ -94,7 +114,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Attended<IO> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, slices);
+        self.written(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -102,7 +123,8 @@ impl<IO: AsyncWrite + Unpin> AsyncWrite for Attended<IO> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
+        let flushed = Pin::new(&mut self.io).poll_flush(cx);
+        self.written(flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

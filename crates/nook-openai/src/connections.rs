@@ -23,6 +23,10 @@ const OWN_PART: usize = 4;
 /// not had the time to ask.
 const GRACE: Duration = Duration::from_millis(50);
 
+/// How long one may take to read the end of an answer, or this program to read what it sent,
+/// without a byte of progress, before it gives way too.
+const STALL_MAX: Duration = Duration::from_secs(5);
+
 /// The seats for connections, of all listeners together. Clones are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
@@ -57,8 +61,10 @@ struct Entry {
     from: IpAddr,
     is_away: bool,
     is_busy: bool,
-    /// All that was sent has been read, and it is no request.
-    waiting_since: Option<Instant>,
+    /// All that was sent has been read, and it is no request; no answer is on its way either.
+    is_waiting: bool,
+    /// When that began; else when bytes moved last.
+    since: Instant,
     is_leaving: bool,
     asked_to_leave: Arc<Notify>,
 }
@@ -119,17 +125,25 @@ impl Seat {
         Busy(self.clone())
     }
 
-    /// All that was sent has been read.
+    /// All that was sent has been read, and all that was answered was taken.
     pub(crate) fn has_read_all(&self) {
         if self.is_waiting.load(Ordering::Relaxed) {
             return;
         }
         let mut table = self.connections.lock();
         if let Some(entry) = table.seats.get_mut(&self.number).filter(|entry| !entry.is_busy) {
-            entry.waiting_since = Some(Instant::now());
+            (entry.is_waiting, entry.since) = (true, Instant::now());
             self.is_waiting.store(true, Ordering::Relaxed);
             drop(table);
             self.connections.changed.notify_waiters();
+        }
+    }
+
+    /// Some of an answer was taken.
+    pub(crate) fn has_written(&self) {
+        let mut table = self.connections.lock();
+        if let Some(entry) = table.seats.get_mut(&self.number).filter(|entry| !entry.is_waiting) {
+            entry.since = Instant::now();
         }
     }
 
@@ -148,7 +162,7 @@ impl Seat {
         let mut table = self.connections.lock();
         if let Some(entry) = table.seats.get_mut(&self.number) {
             entry.is_busy = is_busy;
-            entry.waiting_since = None;
+            (entry.is_waiting, entry.since) = (false, Instant::now());
             entry.is_leaving = false;
             self.is_waiting.store(false, Ordering::Relaxed);
         }
@@ -178,19 +192,17 @@ impl Table {
         let away = self.seats.values().filter(|entry| entry.is_away).count();
         let is_share_full = is_away && away >= shares_away;
         if !is_share_full && self.seats.len() < self.count {
-            return self.seat(counted_as(from), is_away);
+            return self.seat(counted_as(from), is_away, now);
         }
         let may_leave = |entry: &Entry| entry.is_away || !is_share_full;
         if self.seats.values().any(|entry| entry.is_leaving && may_leave(entry)) {
             return Admission::Later(None);
         }
-        let Some((since, number)) = self.first_to_leave(may_leave) else {
-            let is_theirs_unread = |entry: &Entry| may_leave(entry) && !entry.is_busy;
-            let waits = !is_share_full || self.seats.values().any(is_theirs_unread);
-            return if waits { Admission::Later(None) } else { Admission::Refused };
+        let Some((_, then, number)) = self.first_to_leave(may_leave, now) else {
+            return if is_share_full { Admission::Refused } else { Admission::Later(None) };
         };
-        if now < since + GRACE {
-            return Admission::Later(Some(since + GRACE));
+        if now < then {
+            return Admission::Later(Some(then));
         }
         if let Some(entry) = self.seats.get_mut(&number) {
             entry.is_leaving = true;
@@ -199,14 +211,15 @@ impl Table {
         Admission::Later(None)
     }
 
-    fn seat(&mut self, from: IpAddr, is_away: bool) -> Admission {
+    fn seat(&mut self, from: IpAddr, is_away: bool, now: Instant) -> Admission {
         let (number, asked_to_leave) = (self.next, Arc::new(Notify::new()));
         self.next += 1;
         let entry = Entry {
             from,
             is_away,
             is_busy: false,
-            waiting_since: None,
+            is_waiting: false,
+            since: now,
             is_leaving: false,
             asked_to_leave: asked_to_leave.clone(),
         };
@@ -214,18 +227,27 @@ impl Table {
         Admission::Seated(number, asked_to_leave)
     }
 
-    /// The oldest waiting one of the address that has the most waiting ones, so that a crowd from
-    /// one address gives way before anybody else does.
-    fn first_to_leave(&self, may_leave: impl Fn(&Entry) -> bool) -> Option<(Instant, u64)> {
-        let waiting = || self.seats.iter().filter(|(_, entry)| may_leave(entry));
-        let waiting = || waiting().filter_map(|(n, it)| Some((it.waiting_since?, *n, it.from)));
+    /// The oldest waiting one of the address that has the most of them, so that a crowd from one
+    /// address gives way before anybody else does; and when it may be told to. Those that may be
+    /// told now come first.
+    fn first_to_leave(
+        &self,
+        may_leave: impl Fn(&Entry) -> bool,
+        now: Instant,
+    ) -> Option<(bool, Instant, u64)> {
+        let idle = self.seats.iter().filter(|(_, entry)| !entry.is_busy && may_leave(entry));
+        let idle: Vec<_> = idle.collect();
         let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
-        for (_, _, from) in waiting() {
-            *crowds.entry(from).or_default() += 1;
+        for (_, entry) in &idle {
+            *crowds.entry(entry.from).or_default() += 1;
         }
         let largest = crowds.values().max()?;
-        let of_a_crowd = waiting().filter(|(_, _, from)| crowds.get(from) == Some(largest));
-        of_a_crowd.map(|(since, number, _)| (since, number)).min()
+        let of_a_crowd = idle.iter().filter(|(_, entry)| crowds.get(&entry.from) == Some(largest));
+        let first = of_a_crowd.map(|(number, entry)| {
+            let then = entry.since + if entry.is_waiting { GRACE } else { STALL_MAX };
+            (then > now, then, **number)
+        });
+        first.min()
     }
 
     fn is_leaving(&self, number: u64) -> bool {
@@ -307,7 +329,11 @@ mod tests {
         assert!(seat.must_leave().now_or_never().is_none());
         drop(busy);
         assert!(tokio::time::timeout(GRACE * 2, next.as_mut()).await.is_err(), "not read yet");
-        seat.has_read_all();
+        // One that reads slowly is waited for as long as it reads.
+        tokio::time::advance(STALL_MAX - GRACE * 2).await;
+        seat.has_written();
+        assert!(tokio::time::timeout(STALL_MAX / 2, next.as_mut()).await.is_err());
+        assert!(seat.must_leave().now_or_never().is_none());
         let (_, next) = tokio::join!(
             async {
                 seat.must_leave().await;
