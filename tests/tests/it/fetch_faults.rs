@@ -239,11 +239,19 @@ async fn a_damaged_tensor_that_nobody_else_has_ends_the_fetch_and_it_is_said() -
     let pc = house.node(HELPER);
     let whole = house.folder().join("whole.gguf");
     fs::copy(&file, &whole)?;
-    // The first layer of those that are on their way, so that none is complete.
-    let number = damage(&file, FIRST.start)?;
+    // The last layer of those that are on their way: the giver reads a part of the file ahead.
+    let damaged = LayerRange::with_len(FIRST.end - 1, 1);
+    let number = damage(&file, FIRST.end - 1)?;
     bridge(&house)?.speed_up(HELPER)?;
-    until_said(&house, UnusedReason::BadModel).await?;
-    assert!(assert_record_is_true(pc, &whole)?.is_empty());
+    let laptop = house.asking();
+    let is_told = |_: &HouseholdView| laptop.log().contains("code=bad_model");
+    laptop.until("it is told that the layers did not come", is_told).await?;
+    let here = assert_record_is_true(pc, &whole)?;
+    assert!(here.iter().all(|here| !here.contains(damaged)), "{here:?}");
+    // Those before it are good, and may be lent.
+    if here.is_empty() {
+        until_said(&house, UnusedReason::BadModel).await?;
+    }
     let partial = partial_file(&pc.models())?.context("the good tensors stay")?;
     let partial = ModelFile::open(&partial.path)?;
     assert!(partial.presence().is_some_and(|presence| !presence.has(number)));
