@@ -1,7 +1,8 @@
 //! How a connection tells its seat whether anything is asked on it.
 //!
-//! `server` wraps each connection in [`Attended`], which sees when all that was sent has been read,
-//! and each request passes [`answer`], which holds the seat until the answer is over.
+//! `server` wraps each connection in [`Attended`], which sees when all that was sent has been read
+//! and all that was answered was taken, and each request passes [`answer`], which holds the seat
+//! until the answer is over.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

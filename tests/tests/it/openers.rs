@@ -11,7 +11,7 @@ use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelDigest};
 use nook_link::Link;
 use nook_mux::Call;
-use nook_testkit::{Device, Household, NodePlan};
+use nook_testkit::{Device, Household, Node, NodePlan};
 use nook_wire::{Message, Open};
 use tokio::sync::{Barrier, mpsc};
 
@@ -56,6 +56,30 @@ async fn ask(link: &Link, open: Open) -> anyhow::Result<Result<Call<Message>, Er
     }
 }
 
+/// A node that lends so many streams.
+async fn lending() -> anyhow::Result<Household> {
+    let plan = NodePlan::new(HELPER)
+        .offering("1-4")
+        .with("distributed_inference.host.serve_shards", "true")
+        .with("distributed_inference.host.max_concurrent_streams", STREAMS.to_string());
+    Household::strangers([plan]).await
+}
+
+/// Devices of these names that `node` trusts, linked to it.
+async fn linked(node: &Node, names: &[&'static str], tasks: &Tasks) -> anyhow::Result<Vec<Link>> {
+    let mut links = Vec::new();
+    for name in names {
+        let mut device = Device::start(name)?;
+        let peer = device.pair_with(node, Trust::Trusted).await?;
+        links.push(device.until_linked(peer).await?);
+        // Every stream that begins or ends is an advert to everybody.
+        tasks.spawn_until_cancelled("reader", async move {
+            while device.any_event().await.is_some() {}
+        });
+    }
+    Ok(links)
+}
+
 /// Opens all calls at once, in turn for one and the other model; those that were accepted.
 async fn all_at_once(
     links: &[Link],
@@ -86,12 +110,8 @@ async fn all_at_once(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cap_on_streams_is_exact_over_all_workers_of_a_host() -> anyhow::Result<()> {
-    let plan = NodePlan::new(HELPER)
-        .offering("1-4")
-        .with("distributed_inference.host.serve_shards", "true")
-        .with("distributed_inference.host.max_concurrent_streams", STREAMS.to_string());
-    let house = Household::strangers([plan]).await?;
+async fn t10_the_cap_on_streams_is_exact_over_all_workers_of_a_host() -> anyhow::Result<()> {
+    let house = lending().await?;
     let node = house.node(0);
     // A second model is a second worker.
     let (file, first) = node.built_in().await?;
@@ -106,16 +126,7 @@ async fn the_cap_on_streams_is_exact_over_all_workers_of_a_host() -> anyhow::Res
     let others = others.collect::<Result<Vec<ModelDigest>, _>>()?;
     let second = others.into_iter().find(|model| *model != first).expect("it was imported");
     let tasks = Tasks::new();
-    let mut links = Vec::new();
-    for name in DEVICES {
-        let mut device = Device::start(name)?;
-        let peer = device.pair_with(node, Trust::Trusted).await?;
-        links.push(device.until_linked(peer).await?);
-        // Every stream that begins or ends is an advert to everybody.
-        tasks.spawn_until_cancelled("reader", async move {
-            while device.any_event().await.is_some() {}
-        });
-    }
+    let links = linked(node, &DEVICES, &tasks).await?;
     for round in 0..ROUNDS {
         // One stream of either model is held, so that both workers share what is left.
         let models = if round % 2 == 0 { [first, second] } else { [second, first] };
@@ -145,23 +156,11 @@ async fn the_cap_on_streams_is_exact_over_all_workers_of_a_host() -> anyhow::Res
 #[tokio::test(flavor = "multi_thread")]
 async fn t13_streams_on_which_nothing_is_asked_give_way_to_a_device_that_has_none()
 -> anyhow::Result<()> {
-    let plan = NodePlan::new(HELPER)
-        .offering("1-4")
-        .with("distributed_inference.host.serve_shards", "true")
-        .with("distributed_inference.host.max_concurrent_streams", STREAMS.to_string());
-    let house = Household::strangers([plan]).await?;
+    let house = lending().await?;
     let node = house.node(0);
     let (_, model) = node.built_in().await?;
     let tasks = Tasks::new();
-    let mut links = Vec::new();
-    for name in DEVICES.into_iter().take(2) {
-        let mut device = Device::start(name)?;
-        let peer = device.pair_with(node, Trust::Trusted).await?;
-        links.push(device.until_linked(peer).await?);
-        tasks.spawn_until_cancelled("reader", async move {
-            while device.any_event().await.is_some() {}
-        });
-    }
+    let links = linked(node, &DEVICES[..2], &tasks).await?;
     let mut held = Vec::new();
     for number in 0..STREAMS as u64 {
         held.push(ask(&links[0], open(number, model)).await?.expect("a free stream"));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use nook_api::Vitals;
 use nook_api::views::{PipelineView, ShareView, Trust};
 use nook_base::{ErrorCode, LayerRange, ModelDigest, PeerId};
 use nook_link::LinkEvent;
@@ -146,11 +147,11 @@ async fn an_owner_who_stops_sharing_has_the_memory_back_and_is_not_asked() -> an
     let house = Household::sharing([NodePlan::new(ASKING), helper(FIRST), helper(SECOND)]).await?;
     let asking = house.asking();
     asking.answer(&Wish::text("Once upon a time", 8)).await?;
-    asking
-        .until_pipeline("both hold what they were asked for", |view| {
-            [FIRST, SECOND].iter().all(|name| has_layers(view, name))
-        })
-        .await?;
+    let are_placed =
+        |view: &PipelineView| [FIRST, SECOND].iter().all(|name| has_layers(view, name));
+    asking.until_pipeline("both hold what they were asked for", are_placed).await?;
+    let holds = |vitals: &Vitals| vitals.workers.iter().any(|worker| worker.weight_bytes > 0);
+    house.node(1).until_vitals("it has them in memory", holds).await?;
     house.node(1).share(false).await?;
     house.node(1).until_no_worker().await?;
     Ok(())
