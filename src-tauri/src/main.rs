@@ -59,6 +59,7 @@ fn main() -> ExitCode {
     if words.nth(1).as_deref() == Some(OsStr::new("worker")) {
         return nook_node::worker_main(&words.collect::<Vec<_>>());
     }
+    nook_node::no_core_dumps();
     start_log();
     match run() {
         Ok(()) => ExitCode::SUCCESS,

@@ -63,6 +63,12 @@ fn autostart_problem(error: &LoginStartError) -> Problem {
 #[tauri::command]
 pub(crate) async fn test_port(opening: State<'_, Opening>) -> Answer<u16> {
     let house = opening.house().await?;
+    // The key goes to nobody else who may have that address.
+    if !house.now().port.on {
+        let sentence = "The port is not open, so there is nothing to test.".to_owned();
+        let code = ErrorCode::BadRequest.name().to_owned();
+        return Err(Problem { code, sentence, wording: None });
+    }
     let port = house.port_settings().await?;
     port_test::ask(PortSettings::from_here(port.address), &port.key).await
 }

@@ -290,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f32_activations_survive_bit_for_bit() {
+    fn activations_in_f32_survive_bit_for_bit() {
         let rows = [1.0_f32, -0.0, f32::MIN_POSITIVE / 2.0, f32::MAX];
         let activation = Activation::from_f32(&rows, 2, ActivationDtype::F32).unwrap();
         let back: Vec<u32> = activation.to_f32().iter().map(|x| x.to_bits()).collect();

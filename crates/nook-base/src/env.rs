@@ -17,6 +17,11 @@ pub fn raw(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
+/// All variables, as the system holds them.
+pub fn all() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
 /// Whether colours may be written to `stream`: it is a terminal that knows them, and the person has
 /// not set `NO_COLOR` (<https://no-color.org>).
 #[must_use]

@@ -47,6 +47,7 @@ fn main() -> ExitCode {
     if words.nth(1).as_deref() == Some(OsStr::new("worker")) {
         return nook_node::worker_main(&words.collect::<Vec<_>>());
     }
+    nook_node::no_core_dumps();
     let arguments = Arguments::parse();
     start_log(&arguments);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

@@ -1,6 +1,7 @@
 //! The only place of this program that prints.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the output module")]
 
+use std::borrow::Cow;
 use std::io::{IsTerminal as _, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,14 +16,15 @@ static IN_A_LINE: AtomicBool = AtomicBool::new(false);
 pub(crate) fn line(text: impl AsRef<str>) {
     let mut out = std::io::stdout().lock();
     // A closed pipe (`nook … | head`) is the reader's choice; there is nobody left to tell.
-    let _ = writeln!(out, "{}", text.as_ref());
+    let text = for_reader(text.as_ref(), out.is_terminal());
+    let _ = writeln!(out, "{text}");
     IN_A_LINE.store(false, Ordering::Relaxed);
 }
 
 /// A piece of a line, at once on the screen.
 pub(crate) fn piece(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes());
+    let _ = out.write_all(for_reader(text, out.is_terminal()).as_bytes());
     let _ = out.flush();
     if !text.is_empty() {
         IN_A_LINE.store(!text.ends_with('\n'), Ordering::Relaxed);
@@ -47,9 +49,29 @@ pub(crate) fn json_line(value: &impl Serialize) {
 
 /// Text from a file, without anything that could steer the terminal.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] })
-        .collect()
+    escaped(text, char::is_control)
+}
+
+/// What is written of `text`: all of it for the next program; for a terminal, nothing that could
+/// steer it. Models, other devices and files may have written it.
+fn for_reader(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    match is_terminal && text.contains(steers) {
+        true => Cow::Owned(escaped(text, steers)),
+        false => Cow::Borrowed(text),
+    }
+}
+
+/// `text` with each character that `steers` in Rust's way of writing it.
+fn escaped(text: &str, steers: impl Fn(char) -> bool) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match steers(c) {
+            true => shown.extend(c.escape_debug()),
+            false => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// A bar of bytes on the terminal; none where standard error is no terminal.
@@ -67,7 +89,7 @@ pub(crate) fn bar() -> Option<ProgressBar> {
 
 /// What is going on, for people; not part of the result.
 pub(crate) fn note(text: impl AsRef<str>) {
-    eprintln!("{}", text.as_ref());
+    eprintln!("{}", for_reader(text.as_ref(), std::io::stderr().is_terminal()));
 }
 
 /// What went wrong, with its causes, on a line of its own.
@@ -75,7 +97,8 @@ pub(crate) fn problem(error: &anyhow::Error) {
     if IN_A_LINE.load(Ordering::Relaxed) {
         line("");
     }
-    eprintln!("error: {error:#}");
+    let words = format!("error: {error:#}");
+    eprintln!("{}", for_reader(&words, std::io::stderr().is_terminal()));
 }
 
 /// Rows under a head, columns as wide as their widest cell.
@@ -97,4 +120,17 @@ pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) {
     };
     print(&head.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>());
     rows.iter().for_each(|row| print(row));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f17_what_models_and_devices_wrote_steers_no_terminal() {
+        let written = "a\u{1b}]0;title\u{7}b\u{9b}2J\tc\r\nd";
+        let shown = "a\\u{1b}]0;title\\u{7}b\\u{9b}2J\tc\\r\nd";
+        assert_eq!(for_reader(written, true), shown);
+        assert_eq!(for_reader(written, false), written, "the next program gets what was written");
+    }
 }

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::discovery::{Advertisement, Announcement, Discovery, FindError, Heard};
 use crate::mdns::{Interfaces, MdnsDiscovery};
 use crate::neighbourhood::{Household, Neighbourhood};
+use crate::own_advert::{OwnAdvert, Standing};
 use crate::table::{Sighting, Table};
 use crate::tag::Tag;
 use crate::txt;
@@ -51,9 +52,6 @@ const NEWS_LAST: Duration = Duration::from_secs(30);
 /// that comes sooner would be swallowed. The newest wish is advertised when the time is over.
 const ADVERTISE_INTERVAL: Duration = Duration::from_millis(1200);
 
-/// How long this device's own advert may stay unheard before multicast counts as blocked.
-const OWN_ADVERT_LIMIT: Duration = Duration::from_secs(10);
-
 /// Who this device is, and how it looks for others.
 #[derive(Debug, Clone)]
 pub struct FinderConfig {
@@ -80,7 +78,8 @@ pub enum Health {
         /// The last problem that the network layer reported, if any.
         last_trouble: Option<String>,
     },
-    /// Another machine advertises this very device id: a copied data folder or disk.
+    /// Another machine advertises this very device: a copied data folder or disk, or somebody who
+    /// only says so. Forgotten when nothing more is heard of it.
     TwinSeen,
     /// The network layer refuses to advertise or browse; it is asked again every second.
     Refused {
@@ -144,10 +143,8 @@ impl Finder {
                 .unwrap_or_else(|| Neighbourhood::of_this_machine(config.household)),
             table: Table::default(),
             advertised: None,
-            advertised_at: None,
             advertised_last: None,
-            own_heard: false,
-            twin_seen: false,
+            own: OwnAdvert::default(),
             last_trouble: None,
             moved_at: None,
         };
@@ -200,10 +197,8 @@ struct Looking {
     table: Table,
     /// What the discovery was last told, if it took it.
     advertised: Option<Advertisement>,
-    advertised_at: Option<Instant>,
     advertised_last: Option<Instant>,
-    own_heard: bool,
-    twin_seen: bool,
+    own: OwnAdvert,
     last_trouble: Option<String>,
     /// When the addresses of this machine last changed.
     moved_at: Option<Instant>,
@@ -313,11 +308,11 @@ impl Looking {
                     return;
                 }
                 self.advertised_last = Some(clock::now());
-                self.advertised_at.get_or_insert_with(clock::now);
+                self.own.sent(clock::now());
             }
         }
         if wanted.is_none() {
-            (self.advertised_at, self.own_heard) = (None, false);
+            self.own.withdrawn();
         }
         self.advertised = wanted;
     }
@@ -373,24 +368,24 @@ impl Looking {
             return;
         }
         if announcement.addresses.iter().any(mine) {
-            self.own_heard = true;
+            self.own.heard();
         } else {
-            self.twin_seen = true;
+            self.own.heard_of_another(clock::now());
         }
         self.judge();
     }
 
     fn judge(&self) {
-        let overdue =
-            |since: Instant| clock::now().saturating_duration_since(since) >= OWN_ADVERT_LIMIT;
-        let verdict = if self.twin_seen {
-            Health::TwinSeen
-        } else if self.own_heard {
-            Health::Working
-        } else if self.advertised_at.is_some_and(overdue) {
-            Health::OwnAdvertUnheard { last_trouble: self.last_trouble.clone() }
-        } else {
-            return;
+        let standing = self.own.standing(clock::now());
+        let verdict = match standing {
+            Standing::Twin => Health::TwinSeen,
+            Standing::Heard => Health::Working,
+            Standing::Unheard => {
+                Health::OwnAdvertUnheard { last_trouble: self.last_trouble.clone() }
+            }
+            // What else was known stays, but for what was heard too long ago.
+            Standing::Unknown if *self.health.borrow() == Health::TwinSeen => Health::Unknown,
+            Standing::Unknown => return,
         };
         self.report(verdict);
     }

@@ -25,6 +25,7 @@ mod discovery;
 mod finder;
 mod mdns;
 mod neighbourhood;
+mod own_advert;
 mod table;
 mod tag;
 mod txt;

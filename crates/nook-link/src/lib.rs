@@ -11,6 +11,7 @@ mod accepting;
 mod admission;
 pub mod identity;
 pub mod links;
+mod metered;
 pub mod pairing;
 mod socket;
 pub mod tls;

@@ -30,6 +30,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
+use crate::metered::{Metered, NoMessage};
+
 /// The one path that is served.
 const PATH: &str = "/inglenook/1";
 
@@ -45,7 +47,11 @@ const WRITE_BUFFER_BYTES: usize = 32 << 10;
 /// Buffer for incoming bytes, per connection.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// WebSocket pings in one second beyond which the connection is closed. Honest devices send one per
+/// Bytes after which a message must have been whole: twice the longest one, because the end of one
+/// and the begin of the next are read together.
+const UNFINISHED_BYTES_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+
+/// WebSocket pings, and pongs that nobody asked for, in one second beyond which the connection is closed. Honest devices send one per
 /// doubt about a link.
 const PINGS_PER_SECOND_MAX: u32 = 10;
 
@@ -54,6 +60,7 @@ pub(crate) async fn dial<S>(stream: S) -> Result<FrameSocket<S>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let stream = Metered::new(stream, UNFINISHED_BYTES_MAX);
     let (socket, _) =
         tokio_tungstenite::client_async_with_config(URL, stream, Some(config())).await?;
     Ok(FrameSocket::new(socket))
@@ -64,6 +71,7 @@ pub(crate) async fn accept<S>(stream: S) -> Result<FrameSocket<S>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let stream = Metered::new(stream, UNFINISHED_BYTES_MAX);
     let socket =
         tokio_tungstenite::accept_hdr_async_with_config(stream, Doorkeeper, Some(config())).await?;
     Ok(FrameSocket::new(socket))
@@ -99,8 +107,10 @@ impl Callback for Doorkeeper {
 /// Frames over one WebSocket.
 #[derive(Debug)]
 pub(crate) struct FrameSocket<S> {
-    socket: WebSocketStream<S>,
+    socket: WebSocketStream<Metered<S>>,
     pings: PingMeter,
+    /// Pings of ours that no pong has answered.
+    unanswered: u32,
     probe: Arc<ProbeState>,
     /// A frame that was looked at before its reader was there.
     unread: Option<Bytes>,
@@ -110,10 +120,11 @@ pub(crate) struct FrameSocket<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> FrameSocket<S> {
-    fn new(socket: WebSocketStream<S>) -> Self {
+    fn new(socket: WebSocketStream<Metered<S>>) -> Self {
         Self {
             socket,
             pings: PingMeter::default(),
+            unanswered: 0,
             probe: Arc::default(),
             unread: None,
             probe_unflushed: false,
@@ -138,6 +149,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> FrameSocket<S> {
         {
             self.probe.wanted.store(false, Ordering::Release);
             self.socket.start_send_unpin(Message::Ping(Bytes::new()))?;
+            self.unanswered = self.unanswered.saturating_add(1);
             self.probe_unflushed = true;
         }
         if self.probe_unflushed
@@ -180,16 +192,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Stream for FrameSocket<S> {
                 this.ended = true;
                 return Poll::Ready(None);
             };
+            this.socket.get_mut().a_message_came();
             this.probe.answered();
             let code = match message {
                 Ok(Message::Binary(frame)) => return Poll::Ready(Some(Ok(frame))),
                 Ok(Message::Ping(_)) if this.pings.allows(clock::now()) => continue,
-                Ok(Message::Pong(_) | Message::Frame(_)) => continue,
+                Ok(Message::Pong(_)) if this.unanswered > 0 => {
+                    this.unanswered -= 1;
+                    continue;
+                }
+                Ok(Message::Pong(_)) if this.pings.allows(clock::now()) => continue,
+                // Given out by the library's writing half only.
+                Ok(Message::Frame(_)) => continue,
                 Ok(Message::Close(_)) => {
                     this.ended = true;
                     return Poll::Ready(None);
                 }
-                Ok(Message::Ping(_)) => CloseCode::Policy,
+                Ok(Message::Ping(_) | Message::Pong(_)) => CloseCode::Policy,
+                Err(Error::Io(error)) if NoMessage::is(&error) => CloseCode::Policy,
                 Ok(Message::Text(_)) => CloseCode::Unsupported,
                 Err(Error::Capacity(CapacityError::MessageTooLong { .. })) => CloseCode::Size,
                 Err(Error::Protocol(_) | Error::Utf8(_)) => CloseCode::Protocol,
@@ -270,7 +290,7 @@ impl ProbeState {
     }
 }
 
-/// Counts pings by the second.
+/// Counts pings, and pongs that nobody asked for, by the second.
 #[derive(Debug, Default)]
 struct PingMeter {
     second: Option<Instant>,

@@ -388,8 +388,8 @@ pub(crate) fn find_trouble(health: &Health) -> Option<TroubleView> {
             Trouble::DiscoveryUnheard,
         ),
         Health::TwinSeen => TroubleView::new(
-            "Another computer presents itself as this one: its data folder was copied. Remove \
-             Inglenook's data folder on the copy.",
+            "Something in this network says that it is this computer. If you copied Inglenook's data \
+             folder to another computer, set Inglenook up anew there; else there is nothing to do.",
             Trouble::CopySeen,
         ),
         Health::Refused { reason } => TroubleView::new(

@@ -50,6 +50,8 @@ mod write_limit;
 pub use port::Limits;
 pub use server::{PortError, PortHandle, serve};
 
+use std::net::SocketAddr;
+
 use nook_api::views::{Trouble, TroubleView};
 use nook_api::{NodeHandle, PortSettings};
 
@@ -67,7 +69,9 @@ pub async fn open(house: NodeHandle) {
     let closed = base_url(settings.address);
     let (on, base_url, problem) = if settings.on {
         match serve(house.clone(), &settings, Limits::USUAL, house.tasks()).await {
-            Ok(handle) => (true, base_url(handle.address()), None),
+            Ok(handle) => {
+                (true, base_url(handle.address()), handle.localhost_taken().map(localhost_taken))
+            }
             Err(error) => (false, closed, Some(TroubleView::of_error(&error, trouble(&error)))),
         }
     } else {
@@ -78,6 +82,16 @@ pub async fn open(house: NodeHandle) {
     }
     // The house may be leaving already; then nobody asks how the port stands.
     let _ = house.set_port_state(on, base_url, problem).await;
+}
+
+/// The port is open, and some programs will take another one for it.
+fn localhost_taken(address: SocketAddr) -> TroubleView {
+    let sentence = format!(
+        "Another program has {address}. Programs that are told to use `localhost` may reach it in place of \
+         Inglenook, and show it the key and what you write: close it, or give your programs the address \
+         that stands here, or set another one under [port] address in settings.toml."
+    );
+    TroubleView::new(sentence, Trouble::PortShared { address: address.to_string() })
 }
 
 /// The same for front ends that speak other languages than English.

@@ -5,6 +5,7 @@
 //! key as ever. hyper is driven directly because `axum::serve` sets no timers: a client that
 //! dribbles its header, or reads nothing, would hold a connection for ever.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone)]
 pub struct PortHandle {
     address: SocketAddr,
+    localhost_taken: Option<SocketAddr>,
 }
 
 /// Why the port did not open.
@@ -69,6 +71,13 @@ impl PortHandle {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// The address that `localhost` means too, where another program has it: who goes there shows
+    /// it the key and the prompt.
+    #[must_use]
+    pub fn localhost_taken(&self) -> Option<SocketAddr> {
+        self.localhost_taken
+    }
 }
 
 /// Opens the port and serves it until `tasks` is cancelled.
@@ -90,27 +99,29 @@ pub async fn serve(
     tasks.spawn_until_cancelled("port-strangers", port.strangers.clone().tell(port.house.clone()));
     let router = router(port);
     let connections = Connections::new(limits.connections);
-    for listener in [Some(listener), sibling(address).await].into_iter().flatten() {
+    let (sibling, localhost_taken) = sibling(address).await;
+    for listener in [Some(listener), sibling].into_iter().flatten() {
         let attendant = Attendant { router: router.clone(), limits, tasks: tasks.clone() };
         let accepting = accept(listener, attendant, connections.clone(), tasks.clone());
         tasks.spawn_until_cancelled("port", accepting);
     }
-    Ok(PortHandle { address })
+    Ok(PortHandle { address, localhost_taken })
 }
 
 /// The same number on `::1`: to some clients `localhost` means nothing else, also where others may
-/// reach the port.
-async fn sibling(address: SocketAddr) -> Option<TcpListener> {
+/// reach the port. Without it, the address where another program has it.
+async fn sibling(address: SocketAddr) -> (Option<TcpListener>, Option<SocketAddr>) {
     if ![Ipv4Addr::LOCALHOST, Ipv4Addr::UNSPECIFIED].map(IpAddr::from).contains(&address.ip()) {
-        return None;
+        return (None, None);
     }
     let sibling = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port());
     match TcpListener::bind(sibling).await {
-        Ok(listener) => Some(listener),
+        Ok(listener) => (Some(listener), None),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => (None, Some(sibling)),
         Err(error) => {
             // Usual where IPv6 is off; the shown address works all the same.
             tracing::debug!(%error, %sibling, "the port is not open there");
-            None
+            (None, None)
         }
     }
 }

@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f32_answers_agree_bit_for_bit_and_rounded_ones_nearly() {
+    fn answers_in_f32_agree_bit_for_bit_and_rounded_ones_nearly() {
         let rows = |dtype, last| Activation::from_f32(&[1.0, -1.0, 1.0, last], 2, dtype).unwrap();
         let pair = |dtype, last| agree(&rows(dtype, 1.0), &rows(dtype, last));
         assert!(pair(ActivationDtype::F32, 1.0) && !pair(ActivationDtype::F32, 1.000_001));

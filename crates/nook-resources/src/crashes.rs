@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn three_crashes_within_a_minute_are_a_rest_and_each_rest_is_longer() {
+    fn f10_three_crashes_within_a_minute_are_a_rest_and_each_rest_is_longer() {
         let (mut crashes, mut now) = (Crashes::default(), clock::now());
         for minutes in [1, 5, 30, 30] {
             assert_eq!(crash(&mut crashes, now), Some(minutes));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn crashes_that_are_far_apart_are_no_reason_to_rest() {
+    fn f10_crashes_that_are_far_apart_are_no_reason_to_rest() {
         let (mut crashes, mut now) = (Crashes::default(), clock::now());
         for _ in 0..10 {
             assert_eq!(crashes.note(MODEL, now), None);

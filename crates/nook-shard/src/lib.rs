@@ -8,6 +8,7 @@ mod account;
 mod batch_window;
 mod caches;
 mod compute;
+pub mod confinement;
 mod copies;
 mod failure;
 mod history;

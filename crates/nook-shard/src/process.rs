@@ -24,7 +24,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin};
 use tokio::sync::{mpsc, watch};
 
-use crate::link;
+use crate::{confinement, link};
 
 /// Longest wait for a new worker to connect. Starting a process on a busy laptop can take seconds.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -474,6 +474,8 @@ impl Process {
         let mut child = tokio::process::Command::new(&command.program)
             .args(&command.arguments)
             .args(["--socket", socket])
+            .env_clear()
+            .envs(confinement::environment())
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

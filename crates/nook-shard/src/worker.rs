@@ -24,7 +24,7 @@ use crate::compute::Compute;
 use crate::place::ComputePlace;
 use crate::retained::Requester;
 use crate::worker_state::WorkerState;
-use crate::{link, serve};
+use crate::{confinement, link, serve};
 
 /// How often an idle worker looks whether its time is over.
 const IDLE_LOOK: Duration = Duration::from_secs(1);
@@ -62,6 +62,8 @@ pub fn worker_main(arguments: &[OsString]) -> ExitCode {
 /// The same; with which status the process is to end.
 #[must_use]
 pub fn worker_status(arguments: &[OsString]) -> u8 {
+    // Before anything else: what a thread gave up, only its own threads have given up.
+    confinement::worker();
     let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| "warn".to_owned());
     // Fails only when a subscriber is set already, which is as good.
     let _ = tracing_subscriber::fmt()

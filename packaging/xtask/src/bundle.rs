@@ -1,4 +1,5 @@
-//! `cargo xtask bundle`: the packages for Linux (.deb and .rpm), through Tauri's own bundler.
+//! `cargo xtask bundle`: the packages for Linux: .deb and .rpm through Tauri's own bundler, and a
+//! plain archive with a script that installs into a home ([`portable`]).
 //!
 //! [`make`] takes programs that are built, lays out beside them what a package holds ([`contents`]:
 //! completions, manual pages, licences, metadata), asks [`needs`] which libraries they want of the
@@ -26,6 +27,7 @@ mod contents;
 pub(crate) mod look;
 mod needs;
 mod notices;
+pub(crate) mod portable;
 
 /// Where npm puts the bundler, and its program in there.
 const BUNDLER: &str = "packaging/bundler";
@@ -71,6 +73,8 @@ pub(crate) struct Packages {
     pub(crate) deb: PathBuf,
     /// For Fedora and its relatives.
     pub(crate) rpm: PathBuf,
+    /// For every other Linux, and for accounts that may install nothing.
+    pub(crate) portable: PathBuf,
     /// What the .deb installs, as it lies in it.
     pub(crate) unpacked: PathBuf,
 }
@@ -131,7 +135,8 @@ pub(crate) fn make(places: &Places, profile: Profile, programs: &Programs<'_>) -
     if !unpacked.join("usr/bin").is_dir() {
         bail!("the bundler did not leave what it packed in {}", unpacked.display());
     }
-    Ok(Packages { rpm: only_file(&bundled.join("rpm"), "rpm")?, deb, unpacked })
+    let portable = portable::make(places, &folder, &unpacked)?;
+    Ok(Packages { rpm: only_file(&bundled.join("rpm"), "rpm")?, deb, portable, unpacked })
 }
 
 fn copy_program(places: &Places, profile: Profile, from: &Path, to: &Path) -> Result<()> {
@@ -218,7 +223,8 @@ impl Packages {
     pub(crate) fn say(&self, places: &Places) -> Result<()> {
         let programs = [TRAY_APP, NOOK].map(|name| self.unpacked.join("usr/bin").join(name));
         let named = programs.iter().map(|path| ("program", path));
-        for (kind, path) in named.chain([("package", &self.deb), ("package", &self.rpm)]) {
+        let packages = [&self.deb, &self.rpm, &self.portable].map(|path| ("package", path));
+        for (kind, path) in named.chain(packages) {
             let bytes = path.metadata()?.len();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let hash = Program::new("sha256sum", &places.root)
@@ -235,7 +241,8 @@ impl Packages {
     /// Sizes in a few words, for a closing line.
     pub(crate) fn sizes(&self) -> Result<String> {
         let megabytes = |path: &Path| Ok::<_, anyhow::Error>(path.metadata()?.len() as f64 / 1e6);
-        Ok(format!(".deb {:.1} MB, .rpm {:.1} MB", megabytes(&self.deb)?, megabytes(&self.rpm)?))
+        let [deb, rpm, portable] = [&self.deb, &self.rpm, &self.portable].map(|it| megabytes(it));
+        Ok(format!(".deb {:.1} MB, .rpm {:.1} MB, .tar.gz {:.1} MB", deb?, rpm?, portable?))
     }
 }
 

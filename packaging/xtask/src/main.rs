@@ -13,6 +13,7 @@ mod bundle;
 mod deny;
 mod fuzz;
 mod goldens;
+mod hostile;
 mod launch;
 mod outside;
 mod places;
@@ -46,7 +47,7 @@ enum Order {
     Setup(setup::SetupOptions),
     /// Check the shape of the source: layers, cycles, sizes, headers, bans, documents
     Tidy(tidy::TidyOptions),
-    /// Make the packages for Linux, .deb and .rpm, and say how large they are
+    /// Make the packages for Linux (.deb, .rpm, .tar.gz) and say how large they are
     Bundle(bundle::BundleOptions),
     /// Measure: `bench walk …`, `bench home …`, `bench engine …`
     Bench(bench::BenchOptions),
@@ -55,6 +56,8 @@ enum Order {
     /// Kill, freeze and drain the nodes of a household while they answer, and look for what is left
     /// over
     Soak(soak::SoakOptions),
+    /// Run the tests of hostile input and faults, and list what came of each row
+    Hostile(hostile::HostileOptions),
     /// Feed a million damaged model files to the readers; none may do harm
     Fuzz(fuzz::FuzzOptions),
     /// Run the tests of kernels and models with AddressSanitizer, or under valgrind
@@ -94,6 +97,7 @@ fn obey(order: Order) -> Result<()> {
         Order::Bench(options) => bench::bench(&places, &options),
         Order::Simulate(options) => simulate::simulate(&places, &options),
         Order::Soak(options) => soak::soak(&places, &options),
+        Order::Hostile(options) => hostile::command(&places, &options),
         Order::Fuzz(options) => fuzz::fuzz(&places, &options),
         Order::Sanitize(options) => sanitize::sanitize(&places, &options),
         Order::Platforms(options) => platforms::platforms(&places, &options),

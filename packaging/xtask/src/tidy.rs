@@ -18,12 +18,13 @@ mod cycles;
 mod danger;
 mod documents;
 mod headers;
+pub(crate) mod hostile;
 mod layers;
 mod links;
 mod logging;
 mod sizes;
 mod toplevel;
-mod tree;
+pub(crate) mod tree;
 mod window;
 mod words;
 
@@ -103,6 +104,7 @@ fn findings(tree: &Tree, edges: &[Edge]) -> Vec<Finding> {
         links::check(tree),
         window::check(tree),
         actions::check(tree),
+        hostile::check(tree),
     ]
     .concat();
     findings.sort();

@@ -284,7 +284,8 @@ fn opened(asked: Asked) -> nook_mux::Call<Message> {
 }
 
 #[tokio::test]
-async fn tickets_that_are_forged_bent_stolen_used_or_over_are_refused() -> anyhow::Result<()> {
+async fn t6_t7_tickets_that_are_forged_bent_stolen_used_or_over_are_refused() -> anyhow::Result<()>
+{
     let scene = scene().await?;
     let (denied, gone) = (Some(ErrorCode::TrustDenied), Some(ErrorCode::NotFound));
     let open = scene.open(40);

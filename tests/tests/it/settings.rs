@@ -50,7 +50,7 @@ async fn three() -> anyhow::Result<Household> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_name_is_heard_by_the_other_devices() -> anyhow::Result<()> {
+async fn f17_a_new_name_is_heard_by_the_other_devices() -> anyhow::Result<()> {
     let house = Household::strangers([NodePlan::new(ASKING), NodePlan::new(FIRST)]).await?;
     let (asking, other) = (house.asking(), house.node(1));
     assert_eq!(other.view().await?.me.name, FIRST);

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 #[test]
-fn a_household_that_is_disturbed_leaves_nothing_behind_and_says_nothing_wrong() {
+fn f14_a_household_that_is_disturbed_leaves_nothing_behind_and_says_nothing_wrong() {
     let output = Command::new(env!("CARGO_BIN_EXE_soak"))
         .args(["--minutes", "0.35", "--conversations", "16", "--seed", "4", "--json"])
         .env("NOOK_BIN", nook_testkit::nook().unwrap())

@@ -107,3 +107,32 @@ async fn f11_a_second_node_on_the_same_home_is_refused_and_the_first_goes_on() -
     assert_eq!(told.ids.len(), 4);
     Ok(())
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn f16_a_worker_knows_no_token_of_other_programs_and_leaves_no_dump() -> anyhow::Result<()> {
+    const TOKEN: &str = "HF_TOKEN=chestnut-lantern";
+    let with_token = ["env", TOKEN].map(Into::into).to_vec();
+    let house = Household::strangers([NodePlan::new(ASKING).behind(with_token)]).await?;
+    let node = house.asking();
+    node.answer(&Wish::text("Once upon a time", 4)).await?;
+    let told = |pid: u32, file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}"));
+    assert!(told(node.pid(), "environ")?.contains(TOKEN), "its node has it");
+    let workers = node.workers();
+    assert!(!workers.is_empty());
+    for worker in &workers {
+        // Nobody but root reads this of a process that leaves no dump.
+        if let Ok(environment) = told(*worker, "environ") {
+            assert!(!environment.contains("chestnut"), "{environment}");
+        }
+        let status = told(*worker, "status")?;
+        assert!(status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2"), "{status}");
+    }
+    for pid in [vec![node.pid()], workers].concat() {
+        let limits = told(pid, "limits")?;
+        let dump = limits.lines().find(|line| line.starts_with("Max core file size"));
+        let soft = dump.and_then(|line| line.split_whitespace().nth(4));
+        assert_eq!(soft, Some("1"), "{limits}");
+    }
+    Ok(())
+}

@@ -55,6 +55,7 @@ const TROUBLES: OneOfEach<Trouble> = {
   devices_not_saved: { kind: 'devices_not_saved', reason: because('denied') },
   download_server: { kind: 'download_server', reason: 'no address' },
   port_taken: { kind: 'port_taken', address: '127.0.0.1:4587', reason: because('in use') },
+  port_shared: { kind: 'port_shared', address: '[::1]:4587' },
   port_not_local: { kind: 'port_not_local', address: '0.0.0.0:4587' },
   discovery_unheard: { kind: 'discovery_unheard' },
   discovery_refused: { kind: 'discovery_refused', reason: because('denied') },

@@ -53,6 +53,7 @@ export function troubleWords(trouble: Trouble): string {
     case 'devices_not_saved': return says.devices_not_saved(ended(why(trouble.reason)));
     case 'download_server': return says.download_server(ended(trouble.reason));
     case 'port_taken': return says.port_taken(trouble.address, why(trouble.reason));
+    case 'port_shared': return says.port_shared(trouble.address);
     case 'port_not_local': return says.port_not_local(trouble.address);
     case 'discovery_unheard': return says.discovery_unheard;
     case 'discovery_refused': return says.discovery_refused(ended(why(trouble.reason)));

@@ -11,7 +11,7 @@ struct PortView {
     pub on: bool,
     /// `http://127.0.0.1:4587/v1`.
     pub base_url: String,
-    /// Why it does not listen, when it should.
+    /// Why it does not listen, when it should; or why some programs do not reach it.
     pub problem: Option<TroubleView>,
     /// Keys of single programs, oldest first; the main key is not among them.
     pub keys: Vec<PortKeyView>,

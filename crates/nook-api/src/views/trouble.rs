@@ -107,6 +107,11 @@ enum Trouble {
         /// What the system said.
         reason: Reason,
     },
+    /// Another program has the address that `localhost` means to some programs.
+    PortShared {
+        /// The address.
+        address: String,
+    },
     /// Other machines could reach the address that the settings give the port.
     PortNotLocal {
         /// The address.
@@ -119,7 +124,7 @@ enum Trouble {
         /// Why.
         reason: Reason,
     },
-    /// Another computer presents itself as this one.
+    /// Something in the network presents itself as this device.
     CopySeen,
     /// A part of the program ended because of a mistake in it; the rest goes on.
     PartEnded {

@@ -79,7 +79,7 @@ async fn devices_see_each_other_but_not_themselves_and_goodbye_is_at_once() {
 }
 
 #[tokio::test]
-async fn a_flood_of_ten_thousand_strangers_leaves_the_paired_devices() {
+async fn d1_a_flood_of_ten_thousand_strangers_leaves_the_paired_devices() {
     let (air, tasks) = (Air::new(), Tasks::new());
     let (finder, mut sightings) = start(&air, 1, &tasks);
     finder.set_paired(&[peer(2), peer(3)]);
@@ -118,7 +118,7 @@ async fn a_flood_of_ten_thousand_strangers_leaves_the_paired_devices() {
 }
 
 #[tokio::test]
-async fn a_closed_subscription_is_renewed_long_before_the_next_census() {
+async fn d5_a_closed_subscription_is_renewed_long_before_the_next_census() {
     let (air, tasks) = (Air::new(), Tasks::new());
     let (_finder, mut sightings) = start(&air, 1, &tasks);
     air.say(&forged(2, &["192.168.1.9:4000"]));
@@ -131,7 +131,7 @@ async fn a_closed_subscription_is_renewed_long_before_the_next_census() {
 }
 
 #[tokio::test]
-async fn addresses_that_lead_nowhere_good_are_left_out() {
+async fn d3_addresses_that_lead_nowhere_good_are_left_out() {
     let (air, tasks) = (Air::new(), Tasks::new());
     let (_finder, mut sightings) = start(&air, 1, &tasks);
     air.say(&forged(2, &["127.0.0.1:4000", "8.8.8.8:4000", "192.168.1.1:4000", "192.168.1.9:22"]));
@@ -145,7 +145,7 @@ async fn addresses_that_lead_nowhere_good_are_left_out() {
 }
 
 #[tokio::test]
-async fn malformed_adverts_are_dropped_and_the_rest_goes_on() {
+async fn d4_malformed_adverts_are_dropped_and_the_rest_goes_on() {
     let (air, tasks) = (Air::new(), Tasks::new());
     let (_finder, mut sightings) = start(&air, 1, &tasks);
     let Heard::Announced(good) = forged(2, &["192.168.1.9:4000"]) else {
@@ -165,7 +165,7 @@ async fn malformed_adverts_are_dropped_and_the_rest_goes_on() {
 }
 
 #[tokio::test]
-async fn a_copy_of_this_device_elsewhere_is_named() {
+async fn d8_a_copy_of_this_device_elsewhere_is_named() {
     let (air, tasks) = (Air::new(), Tasks::new());
     let (finder, _sightings) = start(&air, 1, &tasks);
     let mut health = finder.health();

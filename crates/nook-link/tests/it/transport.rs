@@ -149,6 +149,22 @@ async fn t4_fragments_without_end_stay_within_the_cap() {
 }
 
 #[tokio::test]
+async fn t14_pieces_of_nothing_and_pongs_that_nobody_asked_for_end_the_connection() {
+    let pongs = [0x8a, 0x80, 0, 0, 0, 0].repeat(1000);
+    assert_eq!(close_code_after(&pongs).await, Some(CloseCode::Policy));
+    let a = victim();
+    let mut stream = upgraded(&a).await;
+    let mut sent = stream.write_all(&[0x02, 0x80, 0, 0, 0, 0]).await;
+    let pieces = [0x00, 0x80, 0, 0, 0, 0].repeat(10_000);
+    for _ in 0..1000 {
+        if sent.is_ok() {
+            sent = stream.write_all(&pieces).await;
+        }
+    }
+    assert!(sent.is_err(), "sixty million bytes without a message");
+}
+
+#[tokio::test]
 async fn t6_t8_frames_that_are_not_hello_first_or_make_no_sense_end_the_connection() {
     let a = victim();
     let ping = nook_wire::Message::Draining { sentence: String::new() };

@@ -10,7 +10,7 @@ use nook_wire::{CallId, Kind, Message, PIECE_BYTES_MAX, Piece, WireMessage};
 use crate::pair::{by_hand, call, chunk, open, pair, relay, rows, spawn, step};
 
 #[tokio::test]
-async fn a_stalled_reader_slows_only_its_own_call() {
+async fn t5_a_stalled_reader_slows_only_its_own_call() {
     let (dialer, mut acceptor) = pair();
     let (mut stalled, _never_read) = call(&dialer, &mut acceptor).await;
     let (mut lively, mut reader) = call(&dialer, &mut acceptor).await;

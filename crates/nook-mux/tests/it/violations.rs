@@ -48,7 +48,7 @@ fn frame(call: u32, seq: u32, message: &Message) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_hole_in_the_numbers_closes() {
+async fn t6_a_hole_in_the_numbers_closes() {
     let call = CallId(1);
     for got in [0, 2, 3] {
         let error = SeqError::Gap { expected: 1, got };

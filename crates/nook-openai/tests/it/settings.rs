@@ -1,11 +1,14 @@
 //! The port as the settings of a home say, opened as the program opens it.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use nook_api::NodeHandle;
+use nook_api::doctor::Verdict;
+use nook_api::views::Trouble;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::kit::house;
 
@@ -66,6 +69,24 @@ async fn the_port_is_where_it_is_set_to_be() {
     assert!(TcpStream::connect(("127.0.0.2", number)).await.is_ok());
     assert!(TcpStream::connect(("127.0.0.1", number)).await.is_err());
     house.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h10_another_program_at_the_other_address_of_localhost_is_named() -> io::Result<()> {
+    // Where IPv6 is off nobody reaches anything there.
+    let Ok(other) = TcpListener::bind("[::1]:0").await else { return Ok(()) };
+    let number = other.local_addr()?.port();
+    let (house, _home) = opened(&format!("address = \"127.0.0.1:{number}\"\n")).await;
+    let port = house.now().port.clone();
+    assert!(port.on, "{port:?}");
+    let problem = port.problem.expect("it is said");
+    let trouble = Trouble::PortShared { address: format!("[::1]:{number}") };
+    assert_eq!(problem.trouble, Some(trouble));
+    let findings = house.doctor().await.unwrap();
+    let of_port = findings.iter().find(|finding| finding.subject == "port").unwrap();
+    assert_eq!(of_port.verdict, Verdict::Problem);
+    house.shut_down().await;
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

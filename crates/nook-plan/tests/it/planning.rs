@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn no_figure_however_mad_makes_the_planner_fail_or_break_a_promise(
+    fn t12_no_figure_however_mad_makes_the_planner_fail_or_break_a_promise(
         seed in any::<u64>(), devices in 1..6_usize, numbers in prop::collection::vec(edge(), 12),
         times in prop::collection::vec(edge_time(), 6), halves in any::<u32>(),
     ) {

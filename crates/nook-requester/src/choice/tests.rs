@@ -320,7 +320,7 @@ fn a_slow_measured_way_narrows_the_rows_where_the_owner_leaves_the_choice() {
 }
 
 #[test]
-fn what_a_host_has_measured_of_itself_counts_until_this_device_has() {
+fn t12_what_a_host_has_measured_of_itself_counts_until_this_device_has() {
     let now = now();
     let mut book = book(now);
     let shard = &mut book.heard.get_mut(&peer(1)).expect("it is in the book").advert.shards[0];

@@ -2,7 +2,7 @@
 //!
 //! It limits itself before it reads a byte of theirs, because a process may lower its own limits
 //! without any privilege, and code that runs between fork and exec would be unsafe. What each
-//! system lets it limit: Linux processor time, memory, core dumps and new privileges; other Unix
+//! system lets it limit: Linux processor time, memory, and what [`confinement`] names; other Unix
 //! systems processor time and core dumps; Windows nothing. The node's watch (time of the wall,
 //! memory in use) holds everywhere.
 
@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
+use nook_shard::confinement;
 use nook_text::sandbox::{STACK_BYTES, Sandboxed};
 
 /// The argument behind `worker` that asks for such a process.
@@ -32,7 +33,7 @@ const RENDERING_BYTES: u64 = (256 + 64) << 20;
 /// Runs to its end.
 #[must_use]
 pub fn sandbox_main() -> ExitCode {
-    limits::before_all();
+    confinement::sandbox();
     limits::processor(SETUP_SECONDS);
     let worked = std::thread::Builder::new()
         .name("sandbox".to_owned())
@@ -105,18 +106,6 @@ mod limits {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use rustix::time::{ClockId, clock_gettime};
 
-    /// No core dump may hold a conversation, and nothing that this starts gets more rights.
-    pub(super) fn before_all() {
-        lower(Resource::Core, 0);
-        #[cfg(target_os = "linux")]
-        {
-            let _ = rustix::thread::set_no_new_privs(true);
-            let _ = rustix::process::set_dumpable_behavior(
-                rustix::process::DumpableBehavior::NotDumpable,
-            );
-        }
-    }
-
     /// So many seconds of a processor from now on, and up to one more: the system counts whole ones.
     pub(super) fn processor(seconds: u32) {
         let taken = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
@@ -152,8 +141,6 @@ mod limits {
 /// Nothing here limits itself.
 #[cfg(not(unix))]
 mod limits {
-    pub(super) fn before_all() {}
-
     pub(super) fn processor(_seconds: u32) {}
 
     pub(super) fn memory(_bytes: u64) {}

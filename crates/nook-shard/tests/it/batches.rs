@@ -117,7 +117,7 @@ async fn who_is_at_fault_fails_alone() {
 }
 
 #[tokio::test]
-async fn who_leaves_in_the_middle_disturbs_nobody_and_leaves_nothing() {
+async fn t11_who_leaves_in_the_middle_disturbs_nobody_and_leaves_nothing() {
     let host = Host::start(8, PLENTY).await;
     let part = layers(1, 3);
     let mut stays = host.open(Opening::of(1, part)).await.unwrap().seeded(1);

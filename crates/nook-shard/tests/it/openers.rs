@@ -11,7 +11,7 @@ const OPENERS: usize = 1_000;
 const STREAMS: u16 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_openers_at_once_get_exactly_the_streams_that_there_are() {
+async fn t10_a_thousand_openers_at_once_get_exactly_the_streams_that_there_are() {
     let host = Arc::new(Host::start(STREAMS, 1 << 30).await);
     let start = Arc::new(Barrier::new(OPENERS));
     let (tell, mut told) = mpsc::channel(OPENERS);

@@ -59,7 +59,7 @@ async fn a_second_turn_computes_only_what_is_new_and_has_the_bits_of_one_that_ne
 }
 
 #[tokio::test]
-async fn a_conversation_is_found_by_nobody_else_and_under_no_other_name() {
+async fn t7_a_conversation_is_found_by_nobody_else_and_under_no_other_name() {
     let host = Host::start(4, PLENTY).await;
     let end = first_turn(&host, 1, 5).await;
     let f16 = ActivationDtype::F16;
@@ -91,7 +91,7 @@ async fn a_conversation_is_found_by_nobody_else_and_under_no_other_name() {
 }
 
 #[tokio::test]
-async fn a_step_after_the_return_must_continue_the_very_history() {
+async fn t7_a_step_after_the_return_must_continue_the_very_history() {
     let host = Host::start(4, PLENTY).await;
     let end = first_turn(&host, 1, 5).await;
     let mut talk = host.open(again(1, end)).await.unwrap().seeded(6);

@@ -89,7 +89,7 @@ fn without_a_working_keyring_the_key_is_kept_in_a_private_file_with_the_reason()
 }
 
 #[test]
-fn a_keyring_that_fails_later_is_a_message_and_never_a_second_identity() {
+fn p14_a_keyring_that_fails_later_is_a_message_and_never_a_second_identity() {
     let (house, keyring) = (Household::new(), FakeKeyring::default());
     let (key, _) = house.start(Some(&keyring)).unwrap();
     let id = key.peer_id();

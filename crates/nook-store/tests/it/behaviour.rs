@@ -18,7 +18,7 @@ const WINDOW: &str = "crates/nook-node/src/settings.rs";
 
 /// Key, file, test.
 const BEHAVIOUR: &[(&str, &str, &str)] = &[
-    ("device.name", WHOLE_NODE, "a_new_name_is_heard_by_the_other_devices"),
+    ("device.name", WHOLE_NODE, "f17_a_new_name_is_heard_by_the_other_devices"),
     ("device.keyring", WHOLE_NODE, "the_keychain_is_asked_only_where_it_may_be"),
     ("port.enabled", PORT, "a_port_that_is_switched_off_is_not_open"),
     ("port.address", PORT, "the_port_is_where_it_is_set_to_be"),

@@ -110,7 +110,7 @@ fn scenes() {
 }
 
 #[test]
-fn a_real_keyring_keeps_the_key_over_restarts_and_a_locked_one_never_makes_a_second() {
+fn p14_a_real_keyring_keeps_the_key_over_restarts_and_a_locked_one_never_makes_a_second() {
     let folder = tempfile::tempdir().unwrap();
     if play(folder.path(), UNLOCKED, "first") {
         play(folder.path(), UNLOCKED, "again");
@@ -122,7 +122,7 @@ fn a_real_keyring_keeps_the_key_over_restarts_and_a_locked_one_never_makes_a_sec
 }
 
 #[test]
-fn a_locked_keyring_at_the_first_start_leads_to_the_file() {
+fn p14_a_locked_keyring_at_the_first_start_leads_to_the_file() {
     let folder = tempfile::tempdir().unwrap();
     play(folder.path(), LOCKED, "locked at first");
 }

@@ -73,7 +73,7 @@ fn open_later(folder: &tempfile::TempDir, file: MeasuredFile) -> Home {
 }
 
 #[test]
-fn everything_has_its_life_and_a_clock_that_was_set_back_ends_none() {
+fn f7_everything_has_its_life_and_a_clock_that_was_set_back_ends_none() {
     let folder = tempfile::tempdir().unwrap();
     let file = MeasuredFile::of(&open(&folder));
     file.save(&measured(NOW)).unwrap();

@@ -76,7 +76,7 @@ fn a_carrier_must_be_paired() {
 }
 
 #[test]
-fn a_ticket_is_good_for_one_carrier_and_one_host() {
+fn t6_a_ticket_is_good_for_one_carrier_and_one_host() {
     let scene = scene();
     let other = PeerId([9; 32]);
     let levels = [
@@ -91,7 +91,7 @@ fn a_ticket_is_good_for_one_carrier_and_one_host() {
 }
 
 #[test]
-fn nothing_in_a_ticket_can_be_changed() {
+fn t7_nothing_in_a_ticket_can_be_changed() {
     let scene = scene();
     let requester = scene.requester.peer_id();
     let changed = |change: &dyn Fn(&mut Ticket)| {

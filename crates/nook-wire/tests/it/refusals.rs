@@ -329,7 +329,7 @@ fn parts_are_written_to_their_last_byte_however_the_socket_takes_them() {
 }
 
 #[test]
-fn shapes_are_checked_before_a_byte_is_held() {
+fn t8_shapes_are_checked_before_a_byte_is_held() {
     let f32 = ActivationDtype::F32;
     for count in [0, 513, u32::MAX] {
         let refused = TensorError::CountOutOfRange { count };
@@ -344,7 +344,7 @@ fn shapes_are_checked_before_a_byte_is_held() {
 }
 
 #[test]
-fn each_wrong_chunk_is_refused_with_its_reason() {
+fn t8_each_wrong_chunk_is_refused_with_its_reason() {
     let chunk = |offset, len: usize, last| Chunk { offset, bytes: vec![1; len].into(), last };
     let check = |chunks: &[Chunk], expected: TensorError| {
         let mut assembly =

@@ -24,8 +24,9 @@ const COMPLETIONS: [(&str, &str, &str, &str); 3] = [
 /// Folder of licences and notices in a package.
 const DOCUMENTS: &str = "/usr/share/doc/inglenook";
 /// Files of the repository, and where they go.
-const KEPT: [(&str, &str); 5] = [
+const KEPT: [(&str, &str); 6] = [
     ("packaging/linux/house.inglenook.Inglenook.metainfo.xml", "/usr/share/metainfo"),
+    ("packaging/linux/inglenook.service", "/usr/share/systemd/user"),
     ("packaging/linux/copyright", DOCUMENTS),
     ("LICENSE-APACHE", DOCUMENTS),
     ("LICENSE-MIT", DOCUMENTS),

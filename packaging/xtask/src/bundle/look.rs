@@ -11,7 +11,7 @@ use crate::places::Places;
 use crate::process::Program;
 
 /// Files that both kinds of packages must hold.
-const IN_BOTH: [&str; 16] = [
+const IN_BOTH: [&str; 17] = [
     "/usr/bin/inglenook",
     "/usr/bin/nook",
     "/usr/share/applications/Inglenook.desktop",
@@ -28,6 +28,7 @@ const IN_BOTH: [&str; 16] = [
     "/usr/share/man/man1/nook-devices-trust.1.gz",
     "/usr/share/man/man1/nook.1.gz",
     "/usr/share/metainfo/house.inglenook.Inglenook.metainfo.xml",
+    "/usr/share/systemd/user/inglenook.service",
 ];
 /// Where each kind of system looks for zsh's functions.
 const ZSH_IN_DEB: &str = "/usr/share/zsh/vendor-completions/_nook";

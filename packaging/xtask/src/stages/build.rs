@@ -73,7 +73,8 @@ pub(crate) fn features(places: &Places) -> Result<Vec<String>> {
     })
 }
 
-fn build(places: &Places) -> Result<Built> {
+/// Builds everything.
+pub(crate) fn build(places: &Places) -> Result<Built> {
     collected(cargo(&places.root).args(["build"]).args(EVERYTHING).args(features(places)?))
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::bundle::{self, Packages, Profile, Programs, look};
+use crate::bundle::{self, Packages, Profile, Programs, look, portable};
 use crate::places::Places;
 use crate::stages::{Outcome, Round, python};
 use crate::{outside, say, setup};
@@ -31,6 +31,7 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
 /// what could not be done.
 pub(crate) fn prove(places: &Places, packages: &Packages) -> Result<String> {
     let mut left_out = look::check(places, packages)?;
+    portable::prove(places, &packages.portable)?;
     packages.say(places)?;
     let driven = match why_not_installed(places) {
         None => installing::prove(places, packages, |root| drive(places, packages, root))?,

@@ -64,6 +64,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("clap_mangen",        &["nook-cli"]),
     ("keepawake",          &["nook-machine"]),
     ("keyring*",           &["nook-store"]),
+    ("landlock",           &["nook-shard"]),
     ("llguidance",         &["nook-text"]),
     ("loom",               &["nook-kernels"]), // only with `--cfg loom`
     ("mdns-sd",            &["nook-find"]),
@@ -75,9 +76,10 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
-    ("rustix",             &["nook-resources", "nook-testkit"]), // limits of a process; a test goes to a network of its own
+    ("rustix",             &["nook-resources", "nook-shard", "nook-testkit"]), // limits of a process; a test goes to a network of its own
     ("rustls*",            &["nook-fetch", "nook-link"]), // fetch: TLS to servers of files
     ("schemars",           &["nook-openai"]),
+    ("seccompiler",        &["nook-shard"]),
     ("starship-battery",   &["nook-machine"]),
     ("tauri*",             &["inglenook"]),
     ("tokio-rustls",       &["nook-link"]),

@@ -128,7 +128,7 @@ it.each([
   ['quotations', '>'.repeat(2_000) + ' deep'],
   ['a list', Array.from({ length: 200 }, (_, level) => `${'  '.repeat(level)}- deep`).join('\n')],
   ['emphasis', '*a **b '.repeat(2_000) + 'deep'],
-])('shows %s that lie 200 and more deep in each other, and what stands around', (_, nested) => {
+])('R4: shows %s that lie 200 and more deep in each other, and what stands around', (_, nested) => {
   const { container } = show(`before\n\n${nested}\n\nafter`);
   expect(container.textContent).toContain('deep');
   expect([...container.querySelectorAll('.markdown > p')].map((one) => one.textContent)).toEqual(
@@ -136,7 +136,7 @@ it.each([
   );
 });
 
-it('goes on while deep quotations grow piece by piece', async () => {
+it('R4: goes on while deep quotations grow piece by piece', async () => {
   const whole = `${'>'.repeat(2_000)} deep`;
   const view = show('', [], false);
   for (let end = 40; end < whole.length + 40; end += 40) {

@@ -18,13 +18,15 @@ export const house: Strings['house'] = {
     download_server: (reason) => `Der Server zum Herunterladen kann nicht benutzt werden; es gilt der übliche: ${reason}`,
     port_taken: (address, reason) =>
       `Der Anschluss ${address} kann nicht geöffnet werden (${reason}). Beende das Programm, das ihn benutzt, oder stelle in settings.toml unter [port] address einen anderen ein.`,
+    port_shared: (address) =>
+      `Ein anderes Programm hat ${address}. Programme, die localhost benutzen sollen, erreichen vielleicht dieses statt Inglenook, und zeigen ihm den Schlüssel und was du schreibst. Beende es, oder gib deinen Programmen die Adresse, die hier steht.`,
     port_not_local: (address) =>
       `${address} ist keine Adresse dieses Computers allein. Stelle in settings.toml unter [port] address 127.0.0.1 ein.`,
     discovery_unheard:
       'Dieses Netz oder eine Firewall hindert Geräte daran, einander zu finden. Gekoppelte Geräte und eingetippte Adressen gehen trotzdem; erlaube den UDP-Port 5353, um neue zu finden.',
     discovery_refused: (reason) => `Nach Geräten kann nicht gesucht werden: ${reason}`,
     copy_seen:
-      'Ein anderer Computer gibt sich als dieser aus: Sein Datenordner ist eine Kopie. Entferne auf der Kopie den Datenordner von Inglenook.',
+      'Etwas in diesem Netz gibt sich als dieser Computer aus. Wenn du den Datenordner von Inglenook auf einen anderen Computer kopiert hast, richte Inglenook dort neu ein; sonst ist nichts zu tun.',
     part_ended: (part) =>
       `Ein Teil von Inglenook hat wegen eines Fehlers im Programm aufgehört (${part}). Alles andere läuft weiter; wenn etwas nicht geht, beende Inglenook und starte es neu.`,
   },

@@ -35,13 +35,15 @@ export const house = {
     download_server: (reason: string) => `The server for downloads cannot be used, so the usual one is: ${reason}`,
     port_taken: (address: string, reason: string) =>
       `The port ${address} cannot be opened (${reason}). Close the program that uses it, or set another one under [port] address in settings.toml.`,
+    port_shared: (address: string) =>
+      `Another program has ${address}. Programs that are told to use localhost may reach it in place of Inglenook, and show it the key and what you write. Close it, or give your programs the address that stands here.`,
     port_not_local: (address: string) =>
       `${address} is not an address of this computer alone. Set 127.0.0.1 under [port] address in settings.toml.`,
     discovery_unheard:
       'This network or a firewall keeps devices from finding each other. Paired devices and typed addresses still work; allow UDP port 5353 to find new ones.',
     discovery_refused: (reason: string) => `Devices cannot be looked for: ${reason}`,
     copy_seen:
-      'Another computer presents itself as this one: its data folder was copied. Remove Inglenook’s data folder on the copy.',
+      'Something in this network says that it is this computer. If you copied Inglenook’s data folder to another computer, set Inglenook up anew there; else there is nothing to do.',
     part_ended: (part: string) =>
       `A part of Inglenook ended because of a mistake in the program (${part}). The rest goes on; if something does not work, quit Inglenook and start it again.`,
   } satisfies Kinds<Trouble, 'device'>,

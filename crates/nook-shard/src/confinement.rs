@@ -1,0 +1,217 @@
+//! What a worker may not do, whatever the bytes of a model file make it do.
+//!
+//! A worker reads files that strangers made and computes for devices of other people. So it gives up
+//! what it does not need before it reads a byte of theirs: new privileges, sockets that leave this
+//! machine, other processes' memory, and (in [`worker`]) files that it could change or (in
+//! [`sandbox`]) all files. A process may do that to itself without any privilege, and all that it
+//! starts inherits it; code that runs between fork and exec would be unsafe. Reading stays open to a
+//! worker: which files it has to load is told later, and they may lie anywhere.
+//!
+//! What each system has: Linux everything here, as far as its kernel knows it (seccomp since 3.17,
+//! Landlock since 5.13); other Unix systems no core dumps; Windows nothing of it.
+
+use std::ffi::OsString;
+
+use nook_base::env;
+
+/// Variables of the environment that a process needs to start, to find drivers and to say more.
+/// Others may hold what is nobody's business here: tokens of other programs, addresses, names.
+const VARIABLES: &[&str] = &[
+    "DYLD_LIBRARY_PATH",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "LOCALAPPDATA",
+    "PATH",
+    "PROGRAMDATA",
+    "RUST_BACKTRACE",
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+    "TMPDIR",
+    "WINDIR",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_DIRS",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// Beginnings of such variables: this program's own, and those of graphics drivers.
+const FAMILIES: &[&str] = &[
+    "AMD_",
+    "CUDA_",
+    "DRI_",
+    "GALLIUM_",
+    "HSA_",
+    "INGLENOOK_",
+    "LIBGL_",
+    "LP_",
+    "MESA_",
+    "NVIDIA_",
+    "RADV_",
+    "ROCR_",
+    "VK_",
+    "WGPU_",
+    "__NV_",
+];
+
+/// What of this process' environment a worker is started with.
+pub fn environment() -> impl Iterator<Item = (OsString, OsString)> {
+    env::all().filter(|(name, _)| name.to_str().is_some_and(is_passed_on))
+}
+
+fn is_passed_on(name: &str) -> bool {
+    // Windows does not tell capitals.
+    let name = name.to_ascii_uppercase();
+    VARIABLES.contains(&name.as_str()) || FAMILIES.iter().any(|begin| name.starts_with(begin))
+}
+
+/// No dump of this process' memory is written when it crashes: it holds conversations and keys.
+/// For nodes too.
+pub fn no_core_dumps() {
+    #[cfg(unix)]
+    system::no_core_dumps();
+}
+
+/// What a worker gives up. To be called before the process has a second thread.
+pub fn worker() {
+    no_core_dumps();
+    #[cfg(target_os = "linux")]
+    system::told(system::worker());
+}
+
+/// What a process gives up that works on what strangers wrote and needs no file at all. To be called
+/// before the process has a second thread.
+pub fn sandbox() {
+    no_core_dumps();
+    #[cfg(target_os = "linux")]
+    system::told(system::sandbox());
+}
+
+#[cfg(unix)]
+mod system {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    /// One byte, not none: a limit of none does not keep Linux from handing the dump to a program
+    /// (`core_pattern`), and a limit of one does (`do_coredump` in fs/coredump.c).
+    const DUMP_BYTES_MAX: u64 = 1;
+
+    pub(super) fn no_core_dumps() {
+        let maximum = getrlimit(Resource::Core).maximum;
+        let current = Some(maximum.map_or(DUMP_BYTES_MAX, |most| most.min(DUMP_BYTES_MAX)));
+        // Fails for a limit above the maximum only.
+        let _ = setrlimit(Resource::Core, Rlimit { current, maximum });
+    }
+
+    #[cfg(target_os = "linux")]
+    pub(super) use linux::{sandbox, told, worker};
+
+    #[cfg(target_os = "linux")]
+    mod linux {
+        use std::env::consts::ARCH;
+        use std::path::PathBuf;
+
+        use landlock::{
+            ABI, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _,
+            RulesetCreatedAttr as _, path_beneath_rules,
+        };
+        use nook_base::env;
+        use seccompiler::{apply_filter_all_threads, compile_from_json};
+
+        /// Calls of the system that fail with EACCES; see seccomp(2). Sockets to other processes of
+        /// this machine stay (AF_UNIX, 1), and those by which drivers hear of devices (AF_NETLINK,
+        /// 16).
+        const FILTER: &str = r#"{ "worker": {
+            "mismatch_action": "allow",
+            "match_action": { "errno": 13 },
+            "filter": [
+                { "syscall": "socket", "args": [
+                    { "index": 0, "type": "dword", "op": "ne", "val": 1 },
+                    { "index": 0, "type": "dword", "op": "ne", "val": 16 }
+                ] },
+                { "syscall": "io_uring_setup" },
+                { "syscall": "process_vm_readv" },
+                { "syscall": "process_vm_writev" },
+                { "syscall": "ptrace" }
+            ]
+        } }"#;
+
+        /// The version of Landlock whose kinds of access are meant; an older kernel has fewer of
+        /// them, and keeps those.
+        const LANDLOCK: ABI = ABI::V3;
+
+        type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+        /// What the kernel does not know is left out. It is no reason not to work.
+        pub(in super::super) fn told(confined: Result<(), Failed>) {
+            if let Err(error) = confined {
+                tracing::info!(%error, "this system does not confine the process further");
+            }
+        }
+
+        pub(in super::super) fn worker() -> Result<(), Failed> {
+            alone();
+            let writing = AccessFs::from_write(LANDLOCK);
+            // Drivers write to devices, and keep what they compiled.
+            let temporary = std::env::temp_dir();
+            let caches = env::raw("XDG_CACHE_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(PathBuf::from(env::raw("HOME")?).join(".cache")));
+            let open = ["/dev".into(), temporary].into_iter().chain(caches);
+            files(writing, open.collect(), writing)?;
+            filter()
+        }
+
+        pub(in super::super) fn sandbox() -> Result<(), Failed> {
+            alone();
+            // It reads there what it takes itself.
+            let reading = AccessFs::from_read(LANDLOCK);
+            files(AccessFs::from_all(LANDLOCK), vec!["/proc".into()], reading)?;
+            filter()
+        }
+
+        /// No more privileges, and nobody without them reads its memory.
+        fn alone() {
+            let _ = rustix::thread::set_no_new_privs(true);
+            let _ = rustix::process::set_dumpable_behavior(
+                rustix::process::DumpableBehavior::NotDumpable,
+            );
+        }
+
+        /// Of what is `handled`, only what is `allowed` below the folders `open` goes on.
+        fn files(
+            handled: BitFlags<AccessFs>,
+            open: Vec<PathBuf>,
+            allowed: BitFlags<AccessFs>,
+        ) -> Result<(), Failed> {
+            let rules = path_beneath_rules(open, allowed);
+            let ruleset = Ruleset::default().handle_access(handled)?.create()?;
+            ruleset.add_rules(rules)?.restrict_self()?;
+            Ok(())
+        }
+
+        fn filter() -> Result<(), Failed> {
+            let filters = compile_from_json(FILTER.as_bytes(), ARCH.try_into()?)?;
+            for filter in filters.values() {
+                apply_filter_all_threads(filter)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drivers_and_logs_get_their_variables_and_nobody_elses_tokens_are_passed_on() {
+        for name in ["PATH", "SystemRoot", "INGLENOOK_LOG", "VK_DRIVER_FILES", "MESA_LOADER"] {
+            assert!(is_passed_on(name), "{name}");
+        }
+        for name in ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "SSH_AUTH_SOCK", "PATHS", "VK"] {
+            assert!(!is_passed_on(name), "{name}");
+        }
+    }
+}
