@@ -4,7 +4,7 @@ import userEvent from '@testing-library/user-event';
 import { tick } from 'svelte';
 import { FakeBackend } from '../backend/fake';
 import MainWindow from './MainWindow.svelte';
-import type { PageName } from './pages';
+import { type PageName, placeOf } from './pages';
 import { WindowState } from './window.svelte';
 
 export const user = userEvent.setup();
@@ -18,8 +18,10 @@ export async function open(): Promise<{ backend: FakeBackend; state: WindowState
   return { backend, state };
 }
 
+/** To a place, or to a section of the settings: the one way to a page. */
 export async function go(page: PageName): Promise<void> {
-  await user.click(screen.getByTestId(`nav-${page}`));
+  await user.click(screen.getByTestId(`nav-${placeOf(page)}`));
+  if (placeOf(page) === 'settings') await user.click(screen.getByTestId(`section-${page}`));
 }
 
 /** Yes to the question that is asked. */

@@ -58,7 +58,7 @@ export class WindowState {
     try {
       await this.backend.watch({
         house: (house) => { this.#hear(house); },
-        goTo: (page) => { this.show(page); },
+        goTo: (page) => { this.#arrive(page); },
         noTray: () => { this.noTray = true; },
         stopped: (log) => { this.stopped = { log }; },
         dropped: (paths, refused) => { this.#drop(paths, refused); },
@@ -79,6 +79,13 @@ export class WindowState {
     this.page = page;
     this.sideBar = false;
     void this.backend.turnedTo(page);
+  }
+
+  /** Shows what the tray or a notice leads to. Whoever reads the page goes on from its beginning. */
+  #arrive(page: PageName): void {
+    this.show(page);
+    if (page === 'chat') focus('prompt');
+    else focusTitle();
   }
 
   /** From the first start to where a device is added. */
@@ -230,4 +237,13 @@ export class WindowState {
 function focus(id: string): void {
   flushSync();
   document.getElementById(id)?.focus();
+}
+
+/** Draws the page and focuses its title. */
+function focusTitle(): void {
+  flushSync();
+  const title = document.querySelector<HTMLElement>('main h1');
+  if (title === null) return;
+  title.tabIndex = -1;
+  title.focus();
 }

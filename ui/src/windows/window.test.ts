@@ -1,16 +1,15 @@
 /** Promises of the window as people use it: keys, focus, names, and both pages against the fake household. */
 import { render, screen, within } from '@testing-library/svelte';
-import userEvent from '@testing-library/user-event';
 import axe from 'axe-core';
 import { tick } from 'svelte';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
 import MainWindow from './MainWindow.svelte';
+import { go, user } from './testing';
 import { WindowState } from './window.svelte';
 
 let backend: FakeBackend;
 let state: WindowState;
-const user = userEvent.setup();
 
 beforeEach(async () => {
   backend = new FakeBackend({ tokenMs: 0 });
@@ -170,7 +169,7 @@ describe('sharing', () => {
 
 describe('devices', () => {
   beforeEach(async () => {
-    await user.click(screen.getByTestId('nav-devices'));
+    await go('devices');
   });
 
   it('says why a device is not used, and the honest sentence where trust is chosen', () => {
@@ -255,7 +254,7 @@ describe('names and roles', () => {
   });
 
   it('are right on the devices page and in dialogs', async () => {
-    await user.click(screen.getByTestId('nav-devices'));
+    await go('devices');
     await user.click(screen.getByTestId('show-code'));
     expect(await faults()).toEqual([]);
     await user.click(screen.getByRole('button', { name: 'More about Old Dell' }));
@@ -267,7 +266,7 @@ describe('names and roles', () => {
 
 describe('a fault that stops the program', () => {
   it('takes the place of every page, says what is kept, and offers a restart', async () => {
-    await user.click(screen.getByTestId('nav-devices'));
+    await go('devices');
     backend.breaks('/data/inglenook.log');
     await tick();
     const said = screen.getByTestId('stopped').textContent;

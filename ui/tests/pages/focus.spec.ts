@@ -230,9 +230,9 @@ test('where the side bar covers the page, the page is out of reach until it clos
   // Whoever chooses a page there is not left on a control that is gone.
   await menu.focus();
   await page.keyboard.press('Enter');
-  await tabTo(page, 'nav-privacy');
+  await tabTo(page, 'nav-settings');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('borrow')).toBeVisible();
+  await expect(page.getByTestId('language')).toBeVisible();
   await expect(menu).toBeFocused();
   // And a click beside it closes it.
   await page.keyboard.press('Enter');

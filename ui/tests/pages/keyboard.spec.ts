@@ -2,7 +2,7 @@
  *  that can be seen and that leaves again; and what a page is for is done by keys alone. */
 import { expect, type Page, test } from '@playwright/test';
 import { tabTo, walk } from './keys';
-import { type Chosen, goTo, open, openConversation, PAGES, pass, TO_THE_END, TO_WRITING } from './visit';
+import { type Chosen, goTo, open, openConversation, PAGES, pass, TO_THE_END, TO_WRITING, wayTo, type Where } from './visit';
 
 /** A wide window, and a small one at 200 % with long words, where most is out of view and the side bar is closed. */
 const WINDOWS: { name: string; width: number; height: number; chosen: Chosen }[] = [
@@ -26,9 +26,11 @@ for (const { name, width, height, chosen } of WINDOWS) {
 }
 
 /** Goes to a page through the side bar by keys. */
-async function keysTo(page: Page, name: string): Promise<void> {
-  await tabTo(page, `nav-${name}`);
-  await page.keyboard.press('Enter');
+async function keysTo(page: Page, name: Where): Promise<void> {
+  for (const step of wayTo(name)) {
+    await tabTo(page, step);
+    await page.keyboard.press('Enter');
+  }
   await expect(page.locator('main h1').first()).toBeVisible();
 }
 
