@@ -93,18 +93,20 @@ def test_the_window_types_a_code_of_another_device(story: Story) -> None:
     first = story.helpers[0]
     shown = first.show_code()
     story.window.go_to("devices")
-    story.window.type("type-address", shown.address)
-    story.window.type("type-code", shown.code)
-    story.window.click("join")
-    story.window.find("join-done")
+    story.window.click("add-device")
+    story.window.pair(shown.address, shown.code)
+    story.window.picture("paired")
     shown.wait_until_used()
+    story.window.leave_dialog()
     row(story, FIRST)
+    story.window.find("help-question")
 
 
 def test_another_device_types_the_code_of_the_window(story: Story) -> None:
     """The window shows a code; the other device types it and finds this one by mDNS."""
     second = story.helpers[1]
     story.window.go_to("devices")
+    story.window.click("add-device")
     story.window.click("show-code")
 
     def digits() -> str:
@@ -113,6 +115,8 @@ def test_another_device_types_the_code_of_the_window(story: Story) -> None:
     wait_until(lambda: len(digits()) == 6, "a code of six digits")
     code = digits()
     second.ask("pair", code, "--with", ME)
+    wait_until(lambda: SECOND in story.window.text("join-done"), "the question")
+    story.window.leave_dialog()
     row(story, SECOND)
 
 

@@ -259,6 +259,20 @@ class Window:
         if page in SECTIONS:
             self.click(f"section-{page}")
 
+    def pair(self, address: str, code: str) -> None:
+        """In the dialog that adds a device: pairs with one that shows a code at an address."""
+        self.click("type-here")
+        self.click("not-listed")
+        self.type("type-address", address)
+        # It goes on by itself after the last digit.
+        self.type("type-code", code)
+        self.find("join-done")
+
+    def leave_dialog(self) -> None:
+        """Closes the dialog that is open."""
+        self.click("dialog-close")
+        wait_until(lambda: not self.all("dialog-close"), "the end of the dialog")
+
     def text(self, test_id: str) -> str:
         """What stands there now."""
         return self.done(lambda: self.find(test_id).text.strip())

@@ -28,3 +28,10 @@ export async function go(page: PageName): Promise<void> {
 export async function agree(): Promise<void> {
   await user.click(await screen.findByTestId('confirm-yes'));
 }
+
+/** Types a code of another computer, in the dialog that adds a device. It goes on by itself after the last digit. */
+export async function typeCode(code: string): Promise<void> {
+  await user.click(screen.getByTestId('add-device'));
+  await user.click(screen.getByTestId('type-here'));
+  await user.type(screen.getByTestId('type-code'), code);
+}

@@ -37,6 +37,8 @@ export class WindowState {
   leaving = $state.raw<(() => void) | null>(null);
   /** Path of a model's file that was dropped on the window. */
   dropped = $state('');
+  /** Whether the page of the household is opened to add a device. */
+  isAdding = $state(false);
   /** Whether a wish about sharing is under way. */
   sharingBusy = $state(false);
 
@@ -77,6 +79,7 @@ export class WindowState {
 
   show(page: PageName): void {
     this.page = page;
+    this.isAdding = false;
     this.sideBar = false;
     void this.backend.turnedTo(page);
   }
@@ -91,7 +94,7 @@ export class WindowState {
   /** From the first start to where a device is added. */
   toAddDevice(): void {
     this.show('devices');
-    focus('add-device');
+    this.isAdding = true;
   }
 
   startNew(): void {

@@ -53,14 +53,22 @@ test('devices by keys alone: trusting one, pairing another', async ({ page }) =>
   await tabTo(page, 'trust-select');
   await page.keyboard.press('ArrowUp');
   await expect(page.getByTestId('device-row').first()).toContainText('Not used');
-  await tabTo(page, 'type-code');
-  await page.keyboard.type('483920');
+  await tabTo(page, 'add-device');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('join-done')).toBeVisible();
-  await expect(page.getByTestId('device-row')).toHaveCount(4);
+  await tabTo(page, 'type-here');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('type-code')).toBeFocused();
+  await page.keyboard.type('483920');
+  // Who goes on typing answers nothing by it.
+  await expect(page.getByTestId('join-done')).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('help-question')).toBeVisible();
+  await walk(page, 'pairing, the question');
   await tabTo(page, 'help-only-this');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('help-question')).toHaveCount(0);
+  await expect(page.getByTestId('device-row')).toHaveCount(4);
+  await expect(page.getByTestId('add-device')).toBeFocused();
 });
 
 test('models by keys alone: getting one, holding it up', async ({ page }) => {
