@@ -166,13 +166,11 @@ def test_a_computer_in_the_network_is_seen_and_added(story: Story) -> None:
     wait_until(lambda: "shows a code now" in window.text("first-seen"), "its code", SEEN_SECONDS)
     window.picture("first-start-others")
     window.click("first-devices")
-    window.type("type-address", shown.address)
-    window.type("type-code", shown.code)
-    window.click("join")
-    window.find("join-done")
+    window.pair(shown.address, shown.code)
     shown.wait_until_used()
+    window.leave_dialog()
     window.find("device-row")
-    window.click("nav-chat")
+    window.go_to("chat")
     window.find("prompt")
     assert not window.all("first-start"), "it is over"
 
@@ -180,7 +178,7 @@ def test_a_computer_in_the_network_is_seen_and_added(story: Story) -> None:
 def test_both_screens_show_the_same_safety_number(story: Story) -> None:
     """What the window shows is what the other device's owner reads there."""
     window = story.window
-    window.click("nav-devices")
+    window.go_to("devices")
     window.done(
         lambda: window.find("device-row")
         .find_element(By.CSS_SELECTOR, '[data-testid="device-more"]')

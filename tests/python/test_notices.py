@@ -57,7 +57,7 @@ def story() -> Iterator[Story]:
 
 def test_a_device_that_shows_a_code_is_told_and_a_click_leads_to_it(story: Story) -> None:
     """Whoever looks at the chat is told, and comes to the devices."""
-    story.window.click("nav-chat")
+    story.window.go_to("chat")
     code = story.others[0].show_code()
     [notice] = wait_until(lambda: story.board.titled(JOIN), "the notice", SEEN_SECONDS)
     assert notice.program == "Inglenook"
@@ -72,10 +72,10 @@ def test_whoever_sees_it_is_not_told(story: Story) -> None:
     """The page of devices is in front, and the device shows its code there. Notices come in order, so
     the next one shows that there was none."""
     before = len(story.board.notices)
-    story.window.click("nav-devices")
+    story.window.go_to("devices")
     seen_one = story.others[1].show_code()
     wait_until(lambda: "shows a code now" in seen(story, "Attic"), "the device", SEEN_SECONDS)
-    story.window.click("nav-chat")
+    story.window.go_to("chat")
     story.window.find("prompt")
     told_one = story.others[2].show_code()
     wait_until(lambda: joining(story, before, "Hall PC"), "the next notice", SEEN_SECONDS)
@@ -87,7 +87,7 @@ def test_whoever_sees_it_is_not_told(story: Story) -> None:
 def test_a_model_that_was_added_is_told(story: Story) -> None:
     """However it came: here from a terminal."""
     file = FIXTURES / "stories260K" / "stories260K-q8_0.gguf"
-    story.window.click("nav-chat")
+    story.window.go_to("chat")
     told = ask(story.app, "models", "import", str(file))
     assert told
     [notice] = wait_until(lambda: story.board.titled(MODEL), "the notice", SEEN_SECONDS)
@@ -100,7 +100,7 @@ def test_tray_and_notices_speak_the_language_of_the_window(story: Story) -> None
     """German is chosen in the window; the menu follows at once, and what comes next is German."""
     icon = story.panel.wait_for_icon()
     assert SHARE in labels(story)
-    story.window.click("nav-settings")
+    story.window.go_to("settings")
     Select(story.window.find("language")).select_by_value("de")
     wait_until(lambda: "Diesen Computer teilen" in labels(story), "a German menu")
     assert {"Gespräch öffnen", "Haushalt…", "Beenden"} <= set(labels(story))
@@ -135,7 +135,7 @@ def test_notices_can_be_switched_off(story: Story) -> None:
 
 def switch_notices(story: Story, to: str) -> None:
     """Switches notices in the settings, and goes back to the chat."""
-    story.window.click("nav-settings")
+    story.window.go_to("settings")
     story.window.click("notifications")
 
     def is_switched() -> bool:
@@ -143,7 +143,7 @@ def switch_notices(story: Story, to: str) -> None:
         return switch.get_attribute("aria-checked") == to
 
     wait_until(lambda: story.window.done(is_switched), "the switch")
-    story.window.click("nav-chat")
+    story.window.go_to("chat")
     story.window.find("prompt")
 
 

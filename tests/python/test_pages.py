@@ -15,12 +15,12 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from gui.app import App, Window, picture_of_screen
+from gui.app import SECTIONS, App, Window, picture_of_screen
 from gui.sni import Panel, wait_until
 from nodes import Slowed
 
 PROMPT = "Tell me a very long story about every room of the house."
-PAGES = ["devices", "models", "sharing", "privacy", "port", "checks", "settings"]
+PAGES = ["devices", "models", *SECTIONS]
 # The part of a conversation's row that opens it.
 TITLE = (By.CSS_SELECTOR, "button.title")
 REPLY_SECONDS = 120
@@ -95,13 +95,13 @@ def test_the_first_start_asks_and_is_over(window: Window) -> None:
     window.click("first-skip")
     window.click("first-next")
     wait_until(lambda: not window.all("first-start"), "the end of the first start")
-    window.click("nav-devices")
+    window.go_to("devices")
     wait_until(lambda: "Reading corner" in window.text("this-device"), "the new name")
 
 
 def test_a_stopped_reply_says_so_in_one_word_and_goes_on(window: Window) -> None:
     """What was said stays in front of what follows."""
-    window.click("nav-chat")
+    window.go_to("chat")
     window.type("prompt", PROMPT)
     window.watch_reply(stop_at_once=True)
     # Or the reply might be told to its end before the page has painted its first word.
@@ -200,8 +200,9 @@ def test_a_chat_that_is_not_kept_is_in_no_list(window: Window) -> None:
 def test_every_page_shows(window: Window) -> None:
     """And nothing on it is wider than its place."""
     for page in PAGES:
-        window.click(f"nav-{page}")
-        chosen = f'[data-testid="nav-{page}"][aria-current]'
+        window.go_to(page)
+        current = f"section-{page}" if page in SECTIONS else f"nav-{page}"
+        chosen = f'[data-testid="{current}"][aria-current="page"]'
         wait_until(lambda at=chosen: words_of(window, at), f"the page {page}")
         wait_until(lambda: words_of(window, "main h1"), "its heading")
         assert not window.driver.execute_script(TOO_WIDE), page
@@ -210,7 +211,7 @@ def test_every_page_shows(window: Window) -> None:
 
 def test_a_models_file_is_chosen_in_the_desktops_own_dialog(window: Window) -> None:
     """Typed into the dialog as a person does who knows the way."""
-    window.click("nav-models")
+    window.go_to("models")
     before = app_windows()
     window.click("choose-model")
     [dialog] = wait_until(lambda: app_windows() - before, "the dialog")
@@ -255,9 +256,9 @@ def app_windows() -> set[str]:
 
 def test_settings_are_kept_by_the_house_and_the_page(window: Window) -> None:
     """A limit, the colours, the port's own answer, what the doctor says."""
-    window.click("nav-sharing")
+    window.go_to("sharing")
     window.type("lend-streams", "3", Keys.ENTER)
-    window.click("nav-settings")
+    window.go_to("settings")
     window.done(lambda: Select(window.find("theme")).select_by_value("dark"))
     window.driver.refresh()
     window.find("prompt")
@@ -266,18 +267,18 @@ def test_settings_are_kept_by_the_house_and_the_page(window: Window) -> None:
         return window.driver.execute_script("return document.documentElement.dataset.theme")
 
     wait_until(lambda: theme() == "dark", "the dark colours")
-    window.click("nav-sharing")
+    window.go_to("sharing")
     wait_until(lambda: window.value("lend-streams") == "3", "the limit that was set")
-    window.click("nav-port")
+    window.go_to("port")
     window.click("test-port")
     window.until_text("tested", "The port answers.")
-    window.click("nav-checks")
+    window.go_to("checks")
     wait_until(lambda: window.text("finding"), "what the doctor says")
 
 
 def test_the_window_speaks_german(window: Window) -> None:
     """The page is loaded anew for it."""
-    window.click("nav-settings")
+    window.go_to("settings")
     window.done(lambda: Select(window.find("language")).select_by_value("de"))
-    window.until_text("nav-chat", "Gespräch")
+    window.until_text("nav-chat", "Gespräche")
     window.picture("german")

@@ -70,7 +70,7 @@ def test_a_first_prompt_is_answered_here_alone(story: Story) -> None:
 
 def test_a_reply_can_be_stopped(story: Story) -> None:
     """What was said stays; the field is ready again."""
-    story.window.click("nav-chat")
+    story.window.go_to("chat")
     before = len(story.window.all("reply"))
     story.window.type("prompt", LONG_PROMPT)
     story.window.watch_reply(stop_at_once=True)
@@ -92,19 +92,21 @@ def test_the_window_types_a_code_of_another_device(story: Story) -> None:
     """The other device shows a code and an address; both are typed here."""
     first = story.helpers[0]
     shown = first.show_code()
-    story.window.click("nav-devices")
-    story.window.type("type-address", shown.address)
-    story.window.type("type-code", shown.code)
-    story.window.click("join")
-    story.window.find("join-done")
+    story.window.go_to("devices")
+    story.window.click("add-device")
+    story.window.pair(shown.address, shown.code)
+    story.window.picture("paired")
     shown.wait_until_used()
+    story.window.leave_dialog()
     row(story, FIRST)
+    story.window.find("help-question")
 
 
 def test_another_device_types_the_code_of_the_window(story: Story) -> None:
     """The window shows a code; the other device types it and finds this one by mDNS."""
     second = story.helpers[1]
-    story.window.click("nav-devices")
+    story.window.go_to("devices")
+    story.window.click("add-device")
     story.window.click("show-code")
 
     def digits() -> str:
@@ -113,6 +115,8 @@ def test_another_device_types_the_code_of_the_window(story: Story) -> None:
     wait_until(lambda: len(digits()) == 6, "a code of six digits")
     code = digits()
     second.ask("pair", code, "--with", ME)
+    wait_until(lambda: SECOND in story.window.text("join-done"), "the question")
+    story.window.leave_dialog()
     row(story, SECOND)
 
 
@@ -170,7 +174,7 @@ def test_sharing_is_in_step_in_window_and_tray(story: Story) -> None:
         )
         return checked == "true"
 
-    story.window.click("nav-devices")
+    story.window.go_to("devices")
     wait_until(lambda: in_window() == in_tray(), "both to agree")
     start = in_window()
     story.window.click("share-toggle")
@@ -181,7 +185,7 @@ def test_sharing_is_in_step_in_window_and_tray(story: Story) -> None:
 
 def ask(story: Story, prompt: str) -> list[str]:
     """Says something and gives every text that the reply showed while it grew."""
-    story.window.click("nav-chat")
+    story.window.go_to("chat")
     before = len(story.window.all("reply"))
     story.window.type("prompt", prompt)
     story.window.watch_reply()
@@ -195,7 +199,7 @@ def ask(story: Story, prompt: str) -> list[str]:
 
 def ask_fresh(story: Story, prompt: str) -> list[str]:
     """Asks in a conversation that has no history."""
-    story.window.click("nav-chat")
+    story.window.go_to("chat")
     story.window.click("new-chat")
     # The replies of the chat before stand there a little longer.
     wait_until(lambda: not story.window.all("reply"), "an empty chat")
@@ -233,7 +237,7 @@ def route(story: Story) -> str:
 
 def row(story: Story, name: str) -> WebElement:
     """The row of a device."""
-    story.window.click("nav-devices")
+    story.window.go_to("devices")
 
     def found() -> list[WebElement]:
         try:

@@ -177,7 +177,7 @@ impl ErrorCode {
                 "The disk of that device has no room for the layers. Make some there."
             }
             Self::FetchLimit => {
-                "That device may fetch no more layers. Its owner can allow it there, under Sharing."
+                "That device may fetch no more layers. Its owner can allow it there, under Settings, Sharing."
             }
             Self::FetchFailed => {
                 "That device could not get the layers. A device that has the whole model must be on, and let it copy."

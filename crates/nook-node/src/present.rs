@@ -319,7 +319,7 @@ fn unused_sentence(reason: UnusedReason) -> &'static str {
         UnusedReason::NotSharing => "It shares nothing with this device now.",
         UnusedReason::NoModel => {
             "It has none of the models that this device uses, and may fetch none: allow that there, \
-             under Sharing."
+             under Settings, Sharing."
         }
         UnusedReason::LacksLayers => {
             "It has no part of your model yet. It gets one by itself as soon as that is of use."
@@ -330,7 +330,7 @@ fn unused_sentence(reason: UnusedReason) -> &'static str {
         }
         UnusedReason::FetchLimit => {
             "It may not fetch its part of your model, or no more of it. Allow it there, under \
-             Sharing."
+             Settings, Sharing."
         }
         UnusedReason::FetchFailed => {
             "It could not get its part of your model. It is tried again; this computer must let it \

@@ -184,7 +184,7 @@ fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
 async fn check_key(port: &Port, headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(sent) = sent_key(headers) else {
         return Err(ApiError::unauthorized(
-            "An API key is needed: `nook key` prints it, the page Port of the window shows it.",
+            "An API key is needed: `nook key` prints it, the window shows it under Settings, Other programs.",
         ));
     };
     match port.house.port_key_holder(sent) {

@@ -32,6 +32,8 @@ from nodes import free_port, is_open, processes, write_settings
 
 LEAVE_SECONDS = 60
 WINDOW_TITLE = "Inglenook"
+# What stands in the settings, one section at a time.
+SECTIONS = ["settings", "sharing", "privacy", "port", "checks"]
 # What is said of an element that is not there any more, because it was painted anew or, as another
 # language is, loaded anew with its whole page.
 GONE = (NoSuchFrameException, StaleElementReferenceException)
@@ -250,6 +252,26 @@ class Window:
     def click(self, test_id: str) -> None:
         """Clicks an element."""
         self.done(lambda: self.find(test_id).click())
+
+    def go_to(self, page: str) -> None:
+        """To a place of the side bar, or to a section of the settings: the one way to a page."""
+        self.click("nav-settings" if page in SECTIONS else f"nav-{page}")
+        if page in SECTIONS:
+            self.click(f"section-{page}")
+
+    def pair(self, address: str, code: str) -> None:
+        """In the dialog that adds a device: pairs with one that shows a code at an address."""
+        self.click("type-here")
+        self.click("not-listed")
+        self.type("type-address", address)
+        # It goes on by itself after the last digit.
+        self.type("type-code", code)
+        self.find("join-done")
+
+    def leave_dialog(self) -> None:
+        """Closes the dialog that is open."""
+        self.click("dialog-close")
+        wait_until(lambda: not self.all("dialog-close"), "the end of the dialog")
 
     def text(self, test_id: str) -> str:
         """What stands there now."""

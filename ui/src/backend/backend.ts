@@ -14,6 +14,7 @@ import type { Problem } from '../generated/Problem';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { Turn } from '../generated/Turn';
 import type { TurnView } from '../generated/TurnView';
+import type { Wording } from '../generated/Wording';
 import { refusal } from '../strings/problems';
 
 export interface WindowListener {
@@ -74,11 +75,14 @@ export type Backend = NodeCalls & Shell;
 /** Something that was asked for and did not happen. Branch on `code`, show `message`. */
 export class Refusal extends Error {
   readonly code: string;
+  /** Which of the wordings it has; null where it has none. */
+  readonly wording: Wording['kind'] | null;
 
   constructor(problem: Pick<Problem, 'code' | 'sentence'> & Partial<Problem>) {
     super(refusal(problem));
     this.name = 'Refusal';
     this.code = problem.code;
+    this.wording = problem.wording?.kind ?? null;
   }
 
   /** What to show for anything that was thrown. */

@@ -26,6 +26,7 @@ import type { Reach } from '../generated/Reach';
 import type { Request } from '../generated/Request';
 import type { Sharing } from '../generated/Sharing';
 import type { Turn } from '../generated/Turn';
+import type { Wording } from '../generated/Wording';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
@@ -206,12 +207,13 @@ export class FakeBackend extends NodeCalls implements Shell {
 
   override async join(target: Parameters<Backend['join']>[0], code: string) {
     await this.#pace.pause(10);
-    if (code !== GOOD_CODE) {
-      return refuse('trust_denied', 'That code is not right. Two tries are left.');
-    }
     const found = this.house.devices.find((d) =>
       target.kind === 'seen' ? d.id === target.at : d.addresses.some((a) => a.startsWith(target.at)));
-    if (found === undefined) return refuse('not_found', 'Nobody answers at that address.');
+    if (found === undefined) return refuse('not_found', 'Nobody answers at that address.', { kind: 'nobody_there' });
+    if (!found.pairing) return refuse('not_found', 'That device does not show a code now.', { kind: 'no_code_shown' });
+    if (code !== GOOD_CODE) {
+      return refuse('trust_denied', 'The code is not the one on the other screen.', { kind: 'wrong_code' });
+    }
     this.change(() => {
       Object.assign(found, { paired: true, trust: 'guest', connected: true, pairing: false, rtt_ms: 1.8,
         id: 'kitchen5pc2m7qxt', short_id: 'kitchen5',
@@ -564,6 +566,6 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 }
 
-function refuse(code: string, sentence: string): Promise<never> {
-  return Promise.reject(new Refusal({ code, sentence }));
+function refuse(code: string, sentence: string, wording: Wording | null = null): Promise<never> {
+  return Promise.reject(new Refusal({ code, sentence, wording }));
 }

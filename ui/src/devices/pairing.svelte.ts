@@ -1,6 +1,7 @@
-/** Adding a device: showing a code here, or typing the one that the other computer shows. */
+/** Adding a device: which step it is at, showing a code here, or typing the one that the other computer shows. */
 import { Refusal, type Backend } from '../backend/backend';
 import type { DeviceView } from '../generated/DeviceView';
+import type { HouseholdView } from '../generated/HouseholdView';
 import type { PairTarget } from '../generated/PairTarget';
 import type { PairingView } from '../generated/PairingView';
 import { announcer } from '../kit/announcer.svelte';
@@ -37,27 +38,46 @@ export class ShowCode {
     this.#backend = backend;
   }
 
-  async show(): Promise<void> {
-    await this.#run(async () => {
+  /** Shows a code; says whether there is one now. */
+  async show(): Promise<boolean> {
+    return this.#run(async () => {
       announcer.say(t.pairing.codeLabel(spelled((await this.#backend.showCode()).code)));
     });
   }
 
-  async hide(): Promise<void> {
-    await this.#run(() => this.#backend.cancelPairing());
+  /** Withdraws the code that is shown. */
+  async hide(): Promise<boolean> {
+    return this.#run(() => this.#backend.cancelPairing());
   }
 
-  async #run(work: () => Promise<void>): Promise<void> {
-    if (this.busy) return;
+  async #run(work: () => Promise<void>): Promise<boolean> {
+    if (this.busy) return false;
     this.busy = true;
     this.problem = null;
     try {
       await work();
+      return true;
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
+      return false;
     } finally {
       this.busy = false;
     }
+  }
+}
+
+/** What kind of thing went wrong, as far as the dialog has a title for it. */
+export type Failure = 'wrong' | 'expired' | 'no_answer' | 'busy' | 'other';
+
+function failureOf(thrown: unknown): Failure {
+  if (!(thrown instanceof Refusal)) return 'other';
+  if (thrown.code === 'rate_limited' || thrown.code === 'busy') return 'busy';
+  switch (thrown.wording) {
+    case 'wrong_code': return 'wrong';
+    case 'no_code_shown': return 'expired';
+    case 'nobody_there':
+    case 'pairing_lost': return 'no_answer';
+    default: return 'other';
   }
 }
 
@@ -66,7 +86,8 @@ export class TypeCode {
   digits = $state('');
   address = $state('');
   problem = $state<string | null>(null);
-  done = $state<string | null>(null);
+  /** What kind of problem it is; null while there is none, or something is missing here. */
+  failure = $state<Failure | null>(null);
   busy = $state(false);
   /** The device chosen from the list; null follows the only one that shows a code. */
   #chosen = $state<string | null>(null);
@@ -87,16 +108,25 @@ export class TypeCode {
     return this.offers.length === 1 ? (this.offers[0]?.id ?? null) : null;
   });
 
-  choose(device: string): void {
+  /** Whether everything is there that pairing takes. */
+  get isComplete(): boolean {
+    return this.#target !== null && this.digits.length === CODE_DIGITS;
+  }
+
+  choose(device: string | null): void {
     this.#chosen = device;
     this.address = '';
-    this.problem = null;
+    this.#forget();
   }
 
   type(text: string): void {
     this.digits = digitsOf(text);
+    this.#forget();
+  }
+
+  #forget(): void {
     this.problem = null;
-    this.done = null;
+    this.failure = null;
   }
 
   /** A typed address wins over the list: who types one means it. */
@@ -106,28 +136,104 @@ export class TypeCode {
     return this.chosen === null ? null : { kind: 'seen', at: this.chosen };
   }
 
-  async join(): Promise<void> {
+  /** Pairs; resolves to the device, or to null where it did not come to that. */
+  async join(): Promise<DeviceView | null> {
+    if (this.busy) return null;
     const target = this.#target;
-    this.done = null;
-    if (target === null || this.digits.length < CODE_DIGITS) {
+    this.#forget();
+    if (target === null || !this.isComplete) {
       this.problem = target === null ? t.pairing.needTarget : t.pairing.needCode;
-      return;
+      return null;
     }
-    if (this.busy) return;
     this.busy = true;
-    this.problem = null;
     try {
       const device = await this.#backend.join(target, this.digits);
-      this.done = t.pairing.done(device.name);
+      this.digits = '';
       this.address = '';
       this.#chosen = null;
-      announcer.say(this.done);
+      announcer.say(t.pairing.done(device.name));
+      return device;
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
+      this.failure = failureOf(thrown);
+      // Where nobody answered the digits may be right, and are asked with again.
+      if (this.failure !== 'no_answer') this.digits = '';
+      return null;
     } finally {
-      // A code is good for one pairing; a wrong one must be typed anew.
-      this.digits = '';
       this.busy = false;
     }
+  }
+}
+
+/** `who` shows the code; it is shown here; it is typed here; paired, and what that may mean; what the other says. */
+export type Step = 'who' | 'show' | 'type' | 'paired' | 'confirm';
+
+/** Where adding a device is. It lasts longer than the dialog: what was typed is there when it is opened again. */
+export class Pairing {
+  isOpen = $state(false);
+  step = $state<Step>('who');
+  /** Name of the computer that was chosen; null while it may be any. */
+  name = $state<string | null>(null);
+  /** The last code that was shown, to say why it is gone. */
+  last = $state.raw<PairingView | null>(null);
+  readonly showing: ShowCode;
+  readonly typing: TypeCode;
+  /** Id of the device that was paired; null before. */
+  peerId = $state<string | null>(null);
+  /** Ids of the devices that were paired already. */
+  #before: readonly string[] = [];
+
+  /** `seen`: the unpaired devices in reach. */
+  constructor(backend: Backend, seen: () => readonly DeviceView[]) {
+    this.showing = new ShowCode(backend);
+    this.typing = new TypeCode(backend, seen);
+  }
+
+  /** Opens the dialog: for a computer that was seen, or for any. A code that is still good is shown again. */
+  begin(house: HouseholdView, device: DeviceView | null): void {
+    this.#before = house.devices.filter((one) => one.paired).map((one) => one.id);
+    this.peerId = null;
+    this.last = house.pairing;
+    this.name = device?.name ?? null;
+    this.showing.problem = null;
+    if (device !== null) this.typing.choose(device.id);
+    this.step = device?.pairing === true ? 'type' : house.pairing !== null && device === null ? 'show' : 'who';
+    this.isOpen = true;
+  }
+
+  /** What the household says meanwhile: the code, and who came by it. */
+  hear(house: HouseholdView): void {
+    if (!this.isOpen) return;
+    if (house.pairing !== null) this.last = house.pairing;
+    if (this.step !== 'show') return;
+    const came = house.devices.find((one) => one.paired && !this.#before.includes(one.id));
+    if (came !== undefined) this.#paired(came);
+  }
+
+  async show(): Promise<void> {
+    if (await this.showing.show()) this.step = 'show';
+  }
+
+  /** Another code in place of the one that is shown. */
+  async renew(): Promise<void> {
+    if (await this.showing.hide()) await this.showing.show();
+  }
+
+  async withdraw(): Promise<void> {
+    if (!(await this.showing.hide())) return;
+    this.last = null;
+    this.step = 'who';
+  }
+
+  async join(): Promise<void> {
+    const device = await this.typing.join();
+    if (device !== null) this.#paired(device);
+  }
+
+  #paired({ id, name }: DeviceView): void {
+    this.peerId = id;
+    this.name = name;
+    this.last = null;
+    this.step = 'paired';
   }
 }

@@ -1,5 +1,6 @@
 /** Promises of adding a device: codes, targets, and what is said when it does not work. */
 import { expect, it, vi } from 'vitest';
+import { Refusal } from '../backend/backend';
 import { FakeBackend } from '../backend/fake';
 import { digitsOf, inGroups, secondsLeft, ShowCode, spelled, TypeCode } from './pairing.svelte';
 
@@ -24,9 +25,8 @@ it('counts down to nothing, not below', () => {
 it('pairs with the only device that shows a code', async () => {
   const { backend, typing: it } = typing();
   it.type('483 920');
-  await it.join();
+  expect((await it.join())?.name).toBe('Kitchen PC');
   expect(it.problem).toBeNull();
-  expect(it.done).toContain('Kitchen PC');
   expect(backend.house.devices.find((d) => d.name === 'Kitchen PC')?.trust).toBe('guest');
 });
 
@@ -58,7 +58,7 @@ it('forgets a wrong code and says that it was wrong', async () => {
   it.type('111111');
   await it.join();
   expect(it.digits).toBe('');
-  expect(it.problem).toContain('not right');
+  expect([it.failure, it.problem]).toEqual(['wrong', 'The code is not the one on the other screen.']);
 });
 
 it('says why no code can be shown', async () => {
@@ -68,4 +68,12 @@ it('says why no code can be shown', async () => {
   await showing.show();
   expect(showing.problem).toBe('Five codes an hour are enough.');
   expect(showing.busy).toBe(false);
+});
+
+it('tells a refusal for being asked too often from a wrong code', async () => {
+  const { backend, typing: it } = typing();
+  vi.spyOn(backend, 'join').mockRejectedValue(new Refusal({ code: 'rate_limited', sentence: 'Too many.' }));
+  it.type('483920');
+  await it.join();
+  expect(it.failure).toBe('busy');
 });

@@ -55,6 +55,11 @@ export function bytes(count: number): string {
   return `${value.toLocaleString(locale, { maximumFractionDigits: value < 10 ? 1 : 0 })} ${unit}`;
 }
 
+/** A share of a whole, 0 to 1, as a percentage: `38%`. */
+export function share(part: number): string {
+  return part.toLocaleString(locale, { style: 'percent' });
+}
+
 /** A whole number: `8,192`. */
 export function whole(count: number): string {
   return Math.round(count).toLocaleString(locale);

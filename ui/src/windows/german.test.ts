@@ -1,15 +1,14 @@
 /** Promises of the window in German: what the house says of itself stands there in German, with its values. */
 import { render, screen, within } from '@testing-library/svelte';
-import userEvent from '@testing-library/user-event';
 import { tick } from 'svelte';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { FakeBackend } from '../backend/fake';
 import { useLanguage } from '../strings';
 import MainWindow from './MainWindow.svelte';
+import { go, user } from './testing';
 import { WindowState } from './window.svelte';
 
 const root = document.documentElement;
-const user = userEvent.setup();
 let backend: FakeBackend;
 
 beforeEach(async () => {
@@ -38,7 +37,7 @@ it('says what is not well, above every page', async () => {
 });
 
 it('says what the checks found', async () => {
-  await user.click(screen.getByTestId('nav-checks'));
+  await go('checks');
   const found = await screen.findAllByTestId('finding');
   const said = found.map((finding) => finding.textContent);
   expect(said[0]).toContain('Mia’s laptop (thisl4pt), der Schlüssel liegt in dem Schlüsselbund des Systems.');
@@ -59,7 +58,7 @@ it('says why the last reply did without a device, and why the port is closed', a
     house.port.problem = {
       sentence: 'The port 127.0.0.1:4587 cannot be opened.', trouble: { kind: 'port_taken', address: '127.0.0.1:4587', reason: { means: 'in_use', said: 'Address already in use (os error 98)' } } };
   });
-  await user.click(screen.getByTestId('nav-devices'));
+  await go('devices');
   const dad = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Dad’s PC'));
   expect(dad?.textContent).toContain('Die letzte Antwort kam ohne es aus. Es ist zu langsam: Die Antwort würde 25 s länger dauern.');
   expect(dad?.textContent).not.toContain('too slow');
@@ -70,7 +69,7 @@ it('says why the last reply did without a device, and why the port is closed', a
 });
 
 it('says where trust is chosen that a helper can read along, word for word', async () => {
-  await user.click(screen.getByTestId('nav-privacy'));
+  await go('privacy');
   expect(screen.getByText(/alles Wort für Wort mitlesen/)).toBeTruthy();
 });
 

@@ -5,10 +5,11 @@ import { tick } from 'svelte';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { FakeBackend } from '../backend/fake';
 import { MUM } from '../backend/fake/household';
-import { pages } from './pages';
+import { placeOf, sections, sideBarPlaces } from './pages';
 import { agree, go, open, user } from './testing';
 import { WindowState } from './window.svelte';
 
+const PAGES = [...sideBarPlaces().map(({ page }) => page), ...sections().map(({ page }) => page).filter((page) => page !== 'settings')];
 let backend: FakeBackend;
 let state: WindowState;
 
@@ -23,9 +24,12 @@ async function enter(testId: string, value: string): Promise<void> {
   await user.type(field, `${value}{Enter}`);
 }
 
-it.each(pages().map(({ page }) => page))('%s has names and roles', async (page) => {
+it.each(PAGES)('%s has names and roles', async (page) => {
   await go(page);
-  expect(screen.getByTestId(`nav-${page}`).getAttribute('aria-current')).toBe('page');
+  const places = within(screen.getByRole('navigation', { name: 'Places' })).getAllByRole('button');
+  expect(places.map((place) => place.dataset['testid'])).toEqual(['nav-chat', 'nav-devices', 'nav-models', 'nav-settings']);
+  const current = [...document.querySelectorAll<HTMLElement>('[aria-current]')].map((at) => at.dataset['testid']);
+  expect(current).toEqual(placeOf(page) === 'settings' ? ['nav-settings', `section-${page}`] : [`nav-${page}`]);
   if (page === 'checks') await screen.findAllByTestId('finding');
   const rules = { 'color-contrast': { enabled: false }, region: { enabled: false } };
   const { violations } = await axe.run(document.body, { rules });
@@ -33,7 +37,7 @@ it.each(pages().map(({ page }) => page))('%s has names and roles', async (page) 
   expect(screen.getAllByRole('heading', { level: 1 })).toHaveLength(1);
 });
 
-it.each(pages().map(({ page }) => page))('%s says in words what is not well', async (page) => {
+it.each(PAGES)('%s says in words what is not well', async (page) => {
   backend.change((house) => {
     const trouble = { kind: 'port_taken' as const, address: '127.0.0.1:4587', reason: { means: null, said: 'in use' } };
     house.port = { ...house.port, on: false, problem: { sentence: 'It cannot be opened.', trouble } };
@@ -45,6 +49,55 @@ it.each(pages().map(({ page }) => page))('%s says in words what is not well', as
   if (page === 'port') {
     expect(screen.getByTestId('port-problem').textContent).toContain('The port 127.0.0.1:4587 cannot be opened (in use).');
   }
+});
+
+describe('the way to a section', () => {
+  it('is the same from outside: the section shows, and whoever reads goes on at its title', async () => {
+    backend.trayGoesTo('sharing');
+    await tick();
+    expect(screen.getByTestId('section-sharing').getAttribute('aria-current')).toBe('page');
+    expect(document.activeElement).toBe(screen.getByRole('heading', { level: 1, name: 'Sharing' }));
+    expect(backend.shown).toBe('sharing');
+    backend.trayGoesTo('chat');
+    await tick();
+    expect(document.activeElement).toBe(screen.getByTestId('prompt'));
+  });
+
+  it('begins at the first section, and keeps the focus of whoever goes on', async () => {
+    await go('checks');
+    expect(document.activeElement).toBe(screen.getByTestId('section-checks'));
+    await user.click(screen.getByTestId('nav-settings'));
+    expect(screen.getByTestId('section-settings').getAttribute('aria-current')).toBe('page');
+  });
+
+  it('is marked while something is not well', async () => {
+    await go('settings');
+    expect(screen.queryByTestId('mark-settings')).toBeNull();
+    expect(screen.queryByTestId('mark-checks')).toBeNull();
+    backend.change((house) => { house.problems = [{ sentence: 'The disk is full.', trouble: null }]; });
+    await tick();
+    expect(screen.getByRole('button', { name: 'Settings (Needs attention)' })).toBeTruthy();
+    expect(screen.getByRole('button', { name: 'Checks (Needs attention)' })).toBeTruthy();
+  });
+});
+
+it('says beside the places who helps now, and how far the downloads are', async () => {
+  expect(screen.queryByTestId('news-devices')).toBeNull();
+  expect(screen.queryByTestId('news-models')).toBeNull();
+  const file = { key: 'k', name: 'Qwen3', origin: 'here', copied: false, file: 'q.gguf', bytes_per_second: null, seconds_left: null, problem: null };
+  backend.change((house) => {
+    house.sharing.answering = true;
+    house.downloads = [{ ...file, state: 'loading', have_bytes: 30, file_bytes: 100 }, { ...file, key: 'p', state: 'paused', have_bytes: 1, file_bytes: 100 }];
+  });
+  expect((await screen.findByTestId('news-devices')).textContent).toBe('2 helping');
+  expect(screen.getByTestId('news-models').textContent.trim()).toMatch(/^Downloading:\s*30%$/);
+  backend.change((house) => {
+    house.sharing.answering = false;
+    house.downloads = [{ ...file, state: 'loading', have_bytes: 30, file_bytes: null }];
+  });
+  await tick();
+  expect(screen.queryByTestId('news-devices')).toBeNull();
+  expect(screen.queryByTestId('news-models')).toBeNull();
 });
 
 describe('sharing', () => {

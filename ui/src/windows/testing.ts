@@ -4,7 +4,7 @@ import userEvent from '@testing-library/user-event';
 import { tick } from 'svelte';
 import { FakeBackend } from '../backend/fake';
 import MainWindow from './MainWindow.svelte';
-import type { PageName } from './pages';
+import { type PageName, placeOf } from './pages';
 import { WindowState } from './window.svelte';
 
 export const user = userEvent.setup();
@@ -18,11 +18,20 @@ export async function open(): Promise<{ backend: FakeBackend; state: WindowState
   return { backend, state };
 }
 
+/** To a place, or to a section of the settings: the one way to a page. */
 export async function go(page: PageName): Promise<void> {
-  await user.click(screen.getByTestId(`nav-${page}`));
+  await user.click(screen.getByTestId(`nav-${placeOf(page)}`));
+  if (placeOf(page) === 'settings') await user.click(screen.getByTestId(`section-${page}`));
 }
 
 /** Yes to the question that is asked. */
 export async function agree(): Promise<void> {
   await user.click(await screen.findByTestId('confirm-yes'));
+}
+
+/** Types a code of another computer, in the dialog that adds a device. It goes on by itself after the last digit. */
+export async function typeCode(code: string): Promise<void> {
+  await user.click(screen.getByTestId('add-device'));
+  await user.click(screen.getByTestId('type-here'));
+  await user.type(screen.getByTestId('type-code'), code);
 }

@@ -37,6 +37,8 @@ export class WindowState {
   leaving = $state.raw<(() => void) | null>(null);
   /** Path of a model's file that was dropped on the window. */
   dropped = $state('');
+  /** Whether the page of the household is opened to add a device. */
+  isAdding = $state(false);
   /** Whether a wish about sharing is under way. */
   sharingBusy = $state(false);
 
@@ -58,7 +60,7 @@ export class WindowState {
     try {
       await this.backend.watch({
         house: (house) => { this.#hear(house); },
-        goTo: (page) => { this.show(page); },
+        goTo: (page) => { this.#arrive(page); },
         noTray: () => { this.noTray = true; },
         stopped: (log) => { this.stopped = { log }; },
         dropped: (paths, refused) => { this.#drop(paths, refused); },
@@ -77,14 +79,22 @@ export class WindowState {
 
   show(page: PageName): void {
     this.page = page;
+    this.isAdding = false;
     this.sideBar = false;
     void this.backend.turnedTo(page);
+  }
+
+  /** Shows what the tray or a notice leads to. Whoever reads the page goes on from its beginning. */
+  #arrive(page: PageName): void {
+    this.show(page);
+    if (page === 'chat') focus('prompt');
+    else focusTitle();
   }
 
   /** From the first start to where a device is added. */
   toAddDevice(): void {
     this.show('devices');
-    focus('add-device');
+    this.isAdding = true;
   }
 
   startNew(): void {
@@ -230,4 +240,13 @@ export class WindowState {
 function focus(id: string): void {
   flushSync();
   document.getElementById(id)?.focus();
+}
+
+/** Draws the page and focuses its title. */
+function focusTitle(): void {
+  flushSync();
+  const title = document.querySelector<HTMLElement>('main h1');
+  if (title === null) return;
+  title.tabIndex = -1;
+  title.focus();
 }

@@ -1,16 +1,15 @@
 /** Promises of the window as people use it: keys, focus, names, and both pages against the fake household. */
 import { render, screen, within } from '@testing-library/svelte';
-import userEvent from '@testing-library/user-event';
 import axe from 'axe-core';
 import { tick } from 'svelte';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
 import MainWindow from './MainWindow.svelte';
+import { go, typeCode, user } from './testing';
 import { WindowState } from './window.svelte';
 
 let backend: FakeBackend;
 let state: WindowState;
-const user = userEvent.setup();
 
 beforeEach(async () => {
   backend = new FakeBackend({ tokenMs: 0 });
@@ -170,7 +169,7 @@ describe('sharing', () => {
 
 describe('devices', () => {
   beforeEach(async () => {
-    await user.click(screen.getByTestId('nav-devices'));
+    await go('devices');
   });
 
   it('says why a device is not used, and the honest sentence where trust is chosen', () => {
@@ -192,19 +191,25 @@ describe('devices', () => {
   });
 
   it('shows a code and pairs by a typed one', async () => {
+    await user.click(screen.getByTestId('add-device'));
     await user.click(screen.getByTestId('show-code'));
     expect((await screen.findByTestId('pair-code')).textContent).toBe('170 352');
-    await user.type(screen.getByTestId('type-code'), '483920');
-    await user.click(screen.getByTestId('join'));
+    await user.click(screen.getByTestId('dialog-close'));
+    expect(backend.house.pairing?.code, 'closing withdraws nothing').toBe('170352');
+    await user.click(screen.getByTestId('add-device'));
+    expect((await screen.findByTestId('pair-code')).textContent).toBe('170 352');
+    await user.click(screen.getByTestId('hide-code'));
+    await user.click(await screen.findByTestId('dialog-close'));
+    expect(backend.house.pairing).toBeNull();
+    await typeCode('483920');
     expect((await screen.findByTestId('join-done')).textContent).toContain('Kitchen PC');
     expect(screen.getAllByTestId('device-row')).toHaveLength(4);
   });
 
   it('asks once after pairing whether the two may help each other', async () => {
-    await user.type(screen.getByTestId('type-code'), '483920');
-    await user.click(screen.getByTestId('join'));
+    await typeCode('483920');
     const question = await screen.findByTestId('help-question');
-    expect(question.textContent).toContain('May this computer and Kitchen PC help each other?');
+    expect(within(screen.getByTestId('pairing')).getByRole('heading').textContent).toBe('May this computer and Kitchen PC help each other?');
     expect(question.textContent).toContain('can read everything you and the model write, word for word');
     expect(question.textContent).toContain('Kitchen PC has not answered yet.');
     const answer = vi.spyOn(backend, 'answerHelp').mockRejectedValueOnce(new Error('Not now.'));
@@ -214,12 +219,71 @@ describe('devices', () => {
     await vi.waitFor(() => { expect(screen.queryByTestId('help-question')).toBeNull(); });
     expect(answer).toHaveBeenLastCalledWith('kitchen5pc2m7qxt', 'each_other');
     expect(backend.house.sharing.on).toBe(true);
+    expect(screen.getByTestId('pairing').textContent).toContain('Now confirm on Kitchen PC');
+    backend.change((house) => {
+      const kitchen = house.devices.find((device) => device.name === 'Kitchen PC');
+      if (kitchen) kitchen.their_terms = { answered: true, helps: true, asks: true };
+    });
+    await tick();
+    expect(screen.getByTestId('pairing').textContent).toContain('Both computers help each other');
+    await user.click(screen.getByTestId('pair-done'));
+    expect(screen.queryByTestId('pairing')).toBeNull();
+  });
+
+  it('keeps the question on the page when the dialog is closed before the answer', async () => {
+    await typeCode('483920');
+    await screen.findByTestId('join-done');
+    expect(screen.getAllByTestId('help-question')).toHaveLength(1);
+    await user.click(screen.getByTestId('dialog-close'));
+    expect(screen.queryByTestId('pairing')).toBeNull();
+    expect(screen.getByTestId('help-question').textContent).toContain('May this computer and Kitchen PC help each other?');
+  });
+
+  it('asks on this side, too, when the other computer has typed the code of this one', async () => {
+    await user.click(screen.getByTestId('add-device'));
+    await user.click(screen.getByTestId('show-code'));
+    await screen.findByTestId('pair-code');
+    backend.change((house) => {
+      house.pairing = null;
+      Object.assign(house.devices.find((device) => device.name === 'Attic') ?? {}, { paired: true, trust: 'guest', asks_help: true });
+    });
+    expect((await screen.findByTestId('join-done')).textContent).toContain('Attic');
+    await vi.waitFor(() => { expect(document.activeElement).toBe(screen.getByTestId('join-done')); });
+  });
+
+  it('says why a code is gone, and shows another one', async () => {
+    await user.click(screen.getByTestId('add-device'));
+    await user.click(screen.getByTestId('show-code'));
+    await screen.findByTestId('pair-code');
+    backend.change((house) => { house.pairing = null; });
+    expect((await screen.findByTestId('code-gone')).textContent).toContain('typed wrong three times');
+    await user.click(screen.getByTestId('new-code'));
+    expect(await screen.findByTestId('pair-code')).toBeTruthy();
+    backend.change((house) => { if (house.pairing) house.pairing.expires = 0; });
+    await screen.findByTestId('code-gone');
+    expect(within(screen.getByTestId('pairing')).getByRole('heading').textContent).toBe('This code has expired');
+  });
+
+  it.each([
+    ['111111', null, 'That code is not right'],
+    ['483920', 'no code there', 'This code has expired'],
+    ['483920', '10.0.0.9:1', 'The other computer does not answer'],
+  ])('says in the title what went wrong: %s at %s', async (code, at, title) => {
+    await user.click(screen.getByTestId('add-device'));
+    await user.click(screen.getByTestId('type-here'));
+    if (at === 'no code there') {
+      await user.type(screen.getByTestId('type-address'), '192.168.1.44');
+    } else if (at !== null) await user.type(screen.getByTestId('type-address'), at);
+    await user.type(screen.getByTestId('type-code'), code);
+    await screen.findByTestId('join-problem');
+    expect(within(screen.getByTestId('pairing')).getByRole('heading').textContent).toBe(title);
+    // Where nobody answered, the same digits are tried again.
+    expect(screen.getByTestId<HTMLInputElement>('type-code').value).toBe(title.includes('answer') ? '483 920' : '');
   });
 
   it.each([['only-this', 'You chose that this computer helps it'], ['nothing', 'It is a guest']])(
     'says beside the device what follows from the answer %s', async (choice, words) => {
-      await user.type(screen.getByTestId('type-code'), '483920');
-      await user.click(screen.getByTestId('join'));
+      await typeCode('483920');
       await user.click(await screen.findByTestId(`help-${choice}`));
       await vi.waitFor(() => { expect(screen.queryByTestId('help-question')).toBeNull(); });
       const kitchen = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Kitchen PC'));
@@ -255,9 +319,12 @@ describe('names and roles', () => {
   });
 
   it('are right on the devices page and in dialogs', async () => {
-    await user.click(screen.getByTestId('nav-devices'));
+    await go('devices');
+    await user.click(screen.getByTestId('add-device'));
+    expect(await faults()).toEqual([]);
     await user.click(screen.getByTestId('show-code'));
     expect(await faults()).toEqual([]);
+    await user.click(screen.getByTestId('dialog-close'));
     await user.click(screen.getByRole('button', { name: 'More about Old Dell' }));
     expect(await faults()).toEqual([]);
     await user.click(screen.getByRole('button', { name: 'Forget Old Dell' }));
@@ -267,7 +334,7 @@ describe('names and roles', () => {
 
 describe('a fault that stops the program', () => {
   it('takes the place of every page, says what is kept, and offers a restart', async () => {
-    await user.click(screen.getByTestId('nav-devices'));
+    await go('devices');
     backend.breaks('/data/inglenook.log');
     await tick();
     const said = screen.getByTestId('stopped').textContent;

@@ -91,11 +91,18 @@ test('a code is shown and hidden by one key each', async ({ page }) => {
   await tabTo(page, 'add-device');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('show-code')).toBeFocused();
+  await walk(page, 'pairing, who shows the code');
+  await tabTo(page, 'show-code');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('pair-code')).toBeVisible();
   await expect(page.getByTestId('hide-code')).toBeFocused();
+  await walk(page, 'pairing, a code');
+  await tabTo(page, 'hide-code');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('show-code')).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(page.getByTestId('pairing')).toHaveCount(0);
+  await expect(page.getByTestId('add-device')).toBeFocused();
 });
 
 test('models are copied and moved by keys, and what takes the place of a control takes its focus', async ({ page }) => {
@@ -164,6 +171,8 @@ test('the first start is left for later, or for the page of devices, and the foc
   await again.goto('/');
   await tabTo(again, 'first-devices');
   await again.keyboard.press('Enter');
+  await expect(again.getByTestId('show-code')).toBeFocused();
+  await again.keyboard.press('Escape');
   await expect(again.getByTestId('add-device')).toBeFocused();
 });
 
@@ -230,9 +239,9 @@ test('where the side bar covers the page, the page is out of reach until it clos
   // Whoever chooses a page there is not left on a control that is gone.
   await menu.focus();
   await page.keyboard.press('Enter');
-  await tabTo(page, 'nav-privacy');
+  await tabTo(page, 'nav-settings');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('borrow')).toBeVisible();
+  await expect(page.getByTestId('language')).toBeVisible();
   await expect(menu).toBeFocused();
   // And a click beside it closes it.
   await page.keyboard.press('Enter');

@@ -109,9 +109,11 @@ async function overlays(page: Page, theme: 'light' | 'dark'): Promise<Shot[]> {
   shots.push(await around(fresh, fresh.getByTestId('confirm')));
   await fresh.keyboard.press('Escape');
   await goTo(fresh, 'devices');
+  await fresh.getByTestId('add-device').click();
   await fresh.getByTestId('show-code').click();
   await expect(fresh.getByTestId('pair-code')).toBeVisible();
-  shots.push(await around(fresh, fresh.locator('.add')));
+  shots.push(await around(fresh, fresh.getByTestId('pairing')));
+  await fresh.keyboard.press('Escape');
   await fresh.setViewportSize({ width: COLUMN, height: 640 });
   await openConversation(fresh, 'Packing list');
   await fresh.getByTestId('attach').setInputFiles({ name: 'Leaves.txt', mimeType: 'text/plain', buffer: Buffer.from('Leaves fall.\n'.repeat(100)) });

@@ -2,7 +2,7 @@
  *  that can be seen and that leaves again; and what a page is for is done by keys alone. */
 import { expect, type Page, test } from '@playwright/test';
 import { tabTo, walk } from './keys';
-import { type Chosen, goTo, open, openConversation, PAGES, pass, TO_THE_END, TO_WRITING } from './visit';
+import { type Chosen, goTo, open, openConversation, PAGES, pass, TO_THE_END, TO_WRITING, wayTo, type Where } from './visit';
 
 /** A wide window, and a small one at 200 % with long words, where most is out of view and the side bar is closed. */
 const WINDOWS: { name: string; width: number; height: number; chosen: Chosen }[] = [
@@ -26,9 +26,11 @@ for (const { name, width, height, chosen } of WINDOWS) {
 }
 
 /** Goes to a page through the side bar by keys. */
-async function keysTo(page: Page, name: string): Promise<void> {
-  await tabTo(page, `nav-${name}`);
-  await page.keyboard.press('Enter');
+async function keysTo(page: Page, name: Where): Promise<void> {
+  for (const step of wayTo(name)) {
+    await tabTo(page, step);
+    await page.keyboard.press('Enter');
+  }
   await expect(page.locator('main h1').first()).toBeVisible();
 }
 
@@ -51,14 +53,22 @@ test('devices by keys alone: trusting one, pairing another', async ({ page }) =>
   await tabTo(page, 'trust-select');
   await page.keyboard.press('ArrowUp');
   await expect(page.getByTestId('device-row').first()).toContainText('Not used');
-  await tabTo(page, 'type-code');
-  await page.keyboard.type('483920');
+  await tabTo(page, 'add-device');
   await page.keyboard.press('Enter');
-  await expect(page.getByTestId('join-done')).toBeVisible();
-  await expect(page.getByTestId('device-row')).toHaveCount(4);
+  await tabTo(page, 'type-here');
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('type-code')).toBeFocused();
+  await page.keyboard.type('483920');
+  // Who goes on typing answers nothing by it.
+  await expect(page.getByTestId('join-done')).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.getByTestId('help-question')).toBeVisible();
+  await walk(page, 'pairing, the question');
   await tabTo(page, 'help-only-this');
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('help-question')).toHaveCount(0);
+  await expect(page.getByTestId('device-row')).toHaveCount(4);
+  await expect(page.getByTestId('add-device')).toBeFocused();
 });
 
 test('models by keys alone: getting one, holding it up', async ({ page }) => {

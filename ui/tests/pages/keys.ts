@@ -31,7 +31,7 @@ export async function stopsOf(page: Page): Promise<{ names: string[]; faults: st
     const name = (at: HTMLElement) => at.dataset['testid'] ?? at.getAttribute('aria-label') ?? at.textContent.trim().slice(0, 40);
     const faults: string[] = [];
     const isRightToLeft = document.documentElement.dir === 'rtl';
-    const group = (at: Element) => at.closest('section, form, fieldset, nav, li, header, footer, dialog');
+    const group = (at: Element) => at.closest('section, form, fieldset, nav, li, header, footer, dialog, aside, main');
     found.forEach((at, index) => {
       const last = found[index - 1];
       if (at.tabIndex > 0) faults.push(`${name(at)} jumps the queue`);

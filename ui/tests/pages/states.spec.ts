@@ -60,15 +60,6 @@ for (const theme of THEMES) {
     await isGood(page, theme, 'forget');
     await page.getByTestId('confirm-no').click();
     await page.keyboard.press('Escape');
-    await page.getByTestId('show-code').click();
-    await expect(page.getByTestId('pair-code')).toBeVisible();
-    await page.getByTestId('join').click();
-    await expect(page.getByTestId('join-problem')).toBeVisible();
-    await isGood(page, theme, 'pairing');
-    await page.getByTestId('type-code').fill('483920');
-    await page.getByTestId('join').click();
-    await expect(page.getByTestId('help-question')).toBeVisible();
-    await isGood(page, theme, 'paired');
   });
 
   test(`what went wrong and what is in the making is good in ${theme}`, async ({ page }) => {

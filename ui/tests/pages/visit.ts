@@ -14,8 +14,11 @@ export interface Chosen {
   byHand?: boolean;
 }
 
-/** The pages beside the chat, as the side bar names them. */
-export const PAGES = ['devices', 'models', 'sharing', 'privacy', 'port', 'checks', 'settings'] as const;
+/** The pages beside the chat: places of the side bar, and the sections of its last one. */
+const PLACES = ['devices', 'models'] as const;
+const SECTIONS = ['sharing', 'privacy', 'port', 'checks', 'settings'] as const;
+export const PAGES = [...PLACES, ...SECTIONS] as const;
+export type Where = (typeof PAGES)[number] | 'chat';
 
 /** Up to this width the side bar hides behind a button. */
 const NARROW = 720;
@@ -55,9 +58,15 @@ export const TO_WRITING = 12;
 /** More than any reply or download takes. */
 export const TO_THE_END = 2000;
 
-export async function goTo(page: Page, name: (typeof PAGES)[number] | 'chat'): Promise<void> {
+/** What is pressed, one after the other, on the way to a page: the one place that knows. */
+export function wayTo(name: Where): string[] {
+  const isSection = (SECTIONS as readonly string[]).includes(name);
+  return isSection ? ['nav-settings', `section-${name}`] : [`nav-${name}`];
+}
+
+export async function goTo(page: Page, name: Where): Promise<void> {
   await openSideBar(page);
-  await page.getByTestId(`nav-${name}`).click();
+  for (const step of wayTo(name)) await page.getByTestId(step).click();
   await expect(page.locator('main h1, main [data-testid="prompt"]').first()).toBeVisible();
   await settle(page);
 }

@@ -132,7 +132,7 @@ pub(crate) async fn resolve(target: &PairTarget) -> Result<Vec<SocketAddr>, Node
     let PairTarget::Address(text) = target else {
         return Err(NodeError::new(
             ErrorCode::NotFound,
-            "That device does not show a code now. Choose Show a code there, or type its address.",
+            "That device does not show a code now. Show one there, or type its address.",
         )
         .worded(Wording::NoCodeShown));
     };

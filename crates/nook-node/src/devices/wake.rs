@@ -215,8 +215,8 @@ impl Devices {
 /// It was not said how the device can be woken.
 fn not_allowed(device: String) -> NodeError {
     let words = format!(
-        "{device} has not said how it can be woken. Its owner allows that there, under Sharing, \
-         while both computers are on and in one network."
+        "{device} has not said how it can be woken. Its owner allows that there, under Settings, \
+         Sharing, while both computers are on and in one network."
     );
     NodeError::new(ErrorCode::TrustDenied, words).worded(Wording::MayNotWake { device })
 }

@@ -135,7 +135,7 @@ async fn each_error_has_this_shape() {
         (
             key.clone().without("Authorization"),
             401,
-            r#"{"error":{"message":"An API key is needed: `nook key` prints it, the page Port of the window shows it.","type":"authentication_error","param":null,"code":"invalid_api_key"}}"#,
+            r#"{"error":{"message":"An API key is needed: `nook key` prints it, the window shows it under Settings, Other programs.","type":"authentication_error","param":null,"code":"invalid_api_key"}}"#,
         ),
         (
             key.clone().but("Host", "evil.com"),

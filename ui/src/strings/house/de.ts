@@ -180,11 +180,11 @@ export const house: Strings['house'] = {
     sharing_off: 'Dort ist das Teilen ausgeschaltet. Schalte es dort ein.',
     sharing_paused: 'Dort pausiert das Teilen: im Akkubetrieb, in einem Spiel im Vollbild, oder weil jemand es so wollte.',
     not_sharing: 'Es teilt jetzt nichts mit diesem Computer.',
-    no_model: 'Es hat keines der Modelle, die dieser Computer benutzt, und darf keines holen: Erlaube das dort unter Teilen.',
+    no_model: 'Es hat keines der Modelle, die dieser Computer benutzt, und darf keines holen: Erlaube das dort unter Einstellungen, Teilen.',
     lacks_layers: 'Es hat noch keinen Teil deines Modells. Es holt sich einen von selbst, sobald das nützt.',
     fetching: 'Es holt gerade seinen Teil deines Modells.',
     disk_full: 'Auf seiner Festplatte ist kein Platz für seinen Teil deines Modells. Schaffe dort Platz.',
-    fetch_limit: 'Es darf seinen Teil deines Modells nicht holen, oder nicht mehr davon. Erlaube es dort unter Teilen.',
+    fetch_limit: 'Es darf seinen Teil deines Modells nicht holen, oder nicht mehr davon. Erlaube es dort unter Einstellungen, Teilen.',
     fetch_failed: 'Es hat seinen Teil deines Modells nicht bekommen. Es versucht es wieder; dieser Computer muss ihm das Kopieren erlauben.',
     bad_model: 'Was es von deinem Modell bekam, ist beschädigt, oder es kann das Modell nicht benutzen. Füge das Modell hier neu hinzu und starte dort Inglenook neu.',
     busy: 'Alle seine Plätze sind belegt.',
@@ -242,7 +242,7 @@ export const house: Strings['house'] = {
 
   refusals: {
     mayNotWake: (device) =>
-      `${device} hat nicht gesagt, wie es aufgeweckt wird. Wem es gehört, erlaubt das dort unter Teilen, solange beide Computer an und in einem Netz sind.`,
+      `${device} hat nicht gesagt, wie es aufgeweckt wird. Wem es gehört, erlaubt das dort unter Einstellungen, Teilen, solange beide Computer an und in einem Netz sind.`,
     wakeOtherNetwork: (device) => `${device} lässt sich von hier nicht aufwecken: Dieser Computer ist in einem anderen Netz.`,
     wakeRefused: (device, reason) => `${device} konnte nicht gerufen werden: ${reason}`,
     notWoken: (device) =>

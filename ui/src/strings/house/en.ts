@@ -198,11 +198,11 @@ export const house = {
     sharing_off: 'Sharing is switched off there. Switch it on there.',
     sharing_paused: 'Sharing pauses there: on battery, in a full-screen game, or because its owner said so.',
     not_sharing: 'It shares nothing with this computer now.',
-    no_model: 'It has none of the models that this computer uses, and may fetch none: allow that there, under Sharing.',
+    no_model: 'It has none of the models that this computer uses, and may fetch none: allow that there, under Settings, Sharing.',
     lacks_layers: 'It has no part of your model yet. It gets one by itself as soon as that is of use.',
     fetching: 'It is getting its part of your model.',
     disk_full: 'Its disk has no room for its part of your model. Make some there.',
-    fetch_limit: 'It may not fetch its part of your model, or no more of it. Allow it there, under Sharing.',
+    fetch_limit: 'It may not fetch its part of your model, or no more of it. Allow it there, under Settings, Sharing.',
     fetch_failed: 'It could not get its part of your model. It is tried again; this computer must let it copy models.',
     bad_model: 'What it was sent of your model is damaged, or it cannot use the model. Add the model again here, then start Inglenook again there.',
     busy: 'All its places are taken.',
@@ -263,7 +263,7 @@ export const house = {
 
   refusals: {
     mayNotWake: (device: string) =>
-      `${device} has not said how it can be woken. Its owner allows that there, under Sharing, while both computers are on and in one network.`,
+      `${device} has not said how it can be woken. Its owner allows that there, under Settings, Sharing, while both computers are on and in one network.`,
     wakeOtherNetwork: (device: string) => `${device} cannot be woken from here: this computer is in another network.`,
     wakeRefused: (device: string, reason: string) => `${device} could not be called: ${reason}`,
     notWoken: (device: string) =>

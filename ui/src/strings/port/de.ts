@@ -2,7 +2,7 @@
 import type { Strings } from '../index';
 
 export const port: Strings['port'] = {
-  title: 'Anschluss',
+  title: 'Andere Programme',
   lead: 'Andere Programme auf diesem Computer können dieselben Modelle benutzen, über die Schnittstelle von OpenAI.',
   address: 'Adresse',
   key: 'Schlüssel',

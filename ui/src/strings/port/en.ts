@@ -1,6 +1,6 @@
 /** The page of the port, in English. */
 export const port = {
-  title: 'Port',
+  title: 'Other programs',
   lead: 'Other programs on this computer can use the same models, through the interface of OpenAI.',
   address: 'Address',
   key: 'Key',
