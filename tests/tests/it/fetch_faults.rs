@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use nook_api::Vitals;
 use nook_api::views::{HouseholdView, UnusedReason};
-use nook_base::{LayerRange, ModelPart};
+use nook_base::{FileStamp, LayerRange, ModelPart};
 use nook_model::ModelFile;
 use nook_testkit::installed::{
     allow_each_other, device, household, import, lent, pair, partial_file, received, recipe,
@@ -168,6 +168,26 @@ fn damage(file: &Path, layer: u32) -> anyhow::Result<u32> {
     Ok(tensor.number)
 }
 
+/// Damages a layer of the asking computer's file so that nothing shows it: the list has the file's
+/// new stamp, and the manifest was made before. For a change that shows, the file is not given at
+/// all. The number of the damaged tensor.
+async fn damage_unseen(house: &mut Household, file: &Path, layer: u32) -> anyhow::Result<u32> {
+    let manifest = ModelFile::open(file)?.manifest()?;
+    house.node_mut(0).leave().await?;
+    let number = damage(file, layer)?;
+    let home = house.node(0).home();
+    let manifests = home.join("models/manifests");
+    fs::create_dir_all(&manifests)?;
+    let kept = manifests.join(format!("{}.manifest", manifest.digest()));
+    fs::write(kept, manifest.to_bytes())?;
+    let list = home.join("models.json");
+    let mut listed: serde_json::Value = serde_json::from_slice(&fs::read(&list)?)?;
+    listed["models"][0]["stamp"] = serde_json::to_value(FileStamp::of(&fs::metadata(file)?))?;
+    fs::write(&list, listed.to_string())?;
+    house.node_mut(0).start_again().await?;
+    Ok(number)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_is_full_in_the_middle_is_said_and_gets_its_room_back() -> anyhow::Result<()> {
     // A gigabyte is left free for other programs before a fetch begins.
@@ -199,12 +219,12 @@ async fn a_cap_that_is_lowered_in_the_middle_ends_the_fetch_and_holds_for_what_c
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_tensor_is_refused_and_taken_from_another_computer() -> anyhow::Result<()> {
     let plans = [LAPTOP, PC, ATTIC].map(NodePlan::installed);
-    let (house, file) = household(plans, recipe()).await?;
-    let (pc, attic) = (house.node(HELPER), house.node(2));
+    let (mut house, file) = household(plans, recipe()).await?;
     let whole = holds_the_model_too(&house, &file).await?;
+    // The last layer of those that will be on their way.
+    damage_unseen(&mut house, &file, FIRST.end - 1).await?;
     until_fetching(&house).await?;
-    // The last layer of those that are on their way.
-    damage(&file, FIRST.end - 1)?;
+    let (pc, attic) = (house.node(HELPER), house.node(2));
     bridge(&house)?.speed_up(HELPER)?;
     until_complete(pc).await?;
     let here = assert_record_is_true(pc, &whole)?;
@@ -235,13 +255,14 @@ async fn holds_the_model_too(house: &Household, file: &Path) -> anyhow::Result<P
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_tensor_that_nobody_else_has_ends_the_fetch_and_it_is_said() -> anyhow::Result<()>
 {
-    let (house, file) = fetching(helper_only()).await?;
-    let pc = house.node(HELPER);
+    let (mut house, file) = household([LAPTOP, PC].map(NodePlan::installed), recipe()).await?;
     let whole = house.folder().join("whole.gguf");
     fs::copy(&file, &whole)?;
-    // The last layer of those that are on their way: the giver reads a part of the file ahead.
+    // The last layer of those that will be on their way.
     let damaged = LayerRange::with_len(FIRST.end - 1, 1);
-    let number = damage(&file, FIRST.end - 1)?;
+    let number = damage_unseen(&mut house, &file, FIRST.end - 1).await?;
+    until_fetching(&house).await?;
+    let pc = house.node(HELPER);
     bridge(&house)?.speed_up(HELPER)?;
     let laptop = house.asking();
     let is_told = |_: &HouseholdView| laptop.log().contains("code=bad_model");
