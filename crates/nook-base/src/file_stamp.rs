@@ -56,8 +56,8 @@ impl From<&PathBuf> for NotedFile {
     }
 }
 
-impl From<&NotedFile> for NotedFile {
-    fn from(file: &NotedFile) -> Self {
+impl From<&Self> for NotedFile {
+    fn from(file: &Self) -> Self {
         file.clone()
     }
 }
