@@ -228,6 +228,7 @@ async fn a_file_of_another_length_in_its_place_is_not_gone_on_with() {
     assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn m6_a_file_that_somebody_wrote_to_is_not_given_whatever_its_time_says() {
     let giver = Giver::truthful();
@@ -244,6 +245,7 @@ async fn m6_a_file_that_somebody_wrote_to_is_not_given_whatever_its_time_says() 
     assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_this_device_moves_is_asked_for_again_shortly() {
     let giver = Giver::truthful();
