@@ -450,7 +450,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_said_and_the_note_stays_true() {
+    fn m4_a_full_disk_is_said_and_what_was_loaded_is_gone_on_with() {
         let (_home, folder) = folder();
         let mut part = open(&folder);
         part.begin(version(9)).unwrap();

@@ -150,7 +150,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_in_its_place_is_replaced() {
+    fn m5_a_link_in_its_place_is_replaced() {
         let (home, folder) = folder();
         drop(open(&folder));
         let precious = home.path().join("precious");
@@ -163,7 +163,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_said() {
+    fn m4_a_full_disk_is_said_while_parts_come() {
         let (_home, folder) = folder();
         // The system's own full device: every write fails as on a full disk.
         let full = File::options().write(true).open("/dev/full").unwrap();

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nook_base::{ErrorCode, ModelDigest};
-use nook_model::ModelFile;
 use nook_mux::{Call, CallReceiver, CallSender};
 use nook_wire::{Document, Message, PIECE_BYTES_MAX, Piece, Want, WireError, chunks_of};
 use tokio::sync::{Semaphore, watch};
@@ -31,6 +30,9 @@ const TAKER_LIMIT: Duration = Duration::from_secs(75);
 /// Calls on which files are given at once, to all devices together; one more is refused as busy,
 /// and that device tries again or asks another. More would only share the line and the disk.
 const COPIES_MAX: usize = 2;
+
+/// What a taker hears while the file or its manifest is not ready.
+const LATER: &str = "That device is still reading the model. Try again shortly.";
 
 /// What is given, and how fast. Clones share it.
 #[derive(Debug, Clone)]
@@ -188,17 +190,17 @@ async fn file_range(
     want: &Want,
     to_taker: &mut CallSender<Message>,
 ) -> Result<(), Over> {
-    let length = file(taker, want.model)?.file_bytes();
+    let length = given(taker, want.model)?.file.file_bytes();
     let Range { start: mut at, end } = asked(want, length)?;
     while at < end {
         let count = piece_bytes(at, end);
         // Looked up anew: a file that has moved is let go of where it was.
-        let file = file(taker, want.model)?;
-        if file.file_bytes() != length {
+        let given = given(taker, want.model)?;
+        if given.file.file_bytes() != length {
             // Another file of the same model: behind the weights it is not what was asked for.
             return Err(changed());
         }
-        let bytes = read(file, at, count).await?;
+        let bytes = read(given, at, count).await?;
         send_piece(taker, at, bytes, to_taker).await?;
         at = at.saturating_add(u64::from(count));
     }
@@ -211,14 +213,15 @@ async fn manifest_range(
     want: &Want,
     to_taker: &mut CallSender<Message>,
 ) -> Result<(), Over> {
-    let file = file(taker, want.model)?;
+    let from = given(taker, want.model)?;
+    // Whoever has the manifest asks for the file next.
+    read(from.clone(), 0, 0).await?;
     let given = taker.giving.given.subscribe();
-    let manifest = match taker.giving.manifests.of(want.model, &file, given).await {
+    let manifest = match taker.giving.manifests.of(want.model, &from.file, given).await {
         Ok(manifest) => manifest,
         Err(NoManifest::Unreadable) => return Err(changed()),
         Err(NoManifest::Later) => {
-            let why = "That device is still reading the model. Try again shortly.";
-            return Err(Over::Refused(error(ErrorCode::Busy, why)));
+            return Err(Over::Refused(error(ErrorCode::Busy, LATER)));
         }
     };
     let Range { start: mut at, end } = asked(want, manifest.len() as u64)?;
@@ -265,11 +268,11 @@ async fn send_piece(
     Ok(())
 }
 
-/// The file of `model`, while it is given.
-fn file(taker: &Taker<'_>, model: ModelDigest) -> Result<ModelFile, Over> {
+/// The model with this digest and its file, while it is given.
+fn given(taker: &Taker<'_>, model: ModelDigest) -> Result<Given, Over> {
     let given = taker.giving.given.borrow();
     let found = given.iter().find(|given| given.model == model);
-    found.map(|given| given.file.clone()).ok_or_else(|| not_given(model))
+    found.cloned().ok_or_else(|| not_given(model))
 }
 
 fn not_given(model: ModelDigest) -> Over {
@@ -286,7 +289,9 @@ async fn withdrawn(mut given: watch::Receiver<Arc<Vec<Given>>>, model: ModelDige
     }
 }
 
-async fn read(file: ModelFile, at: u64, count: u32) -> Result<Bytes, Over> {
+async fn read(given: Given, at: u64, count: u32) -> Result<Bytes, Over> {
+    let Given { file, place, .. } = given;
+    let noted = file.noted();
     // At most the size of a piece.
     let read = tokio::task::spawn_blocking(move || file.bytes_at(at, count as usize));
     match read.await {
@@ -294,6 +299,11 @@ async fn read(file: ModelFile, at: u64, count: u32) -> Result<Bytes, Over> {
         Ok(Err(wrong)) => {
             // Where the file lies is nobody else's business.
             tracing::warn!(%wrong, "a model cannot be given");
+            place.settled().await;
+            if place.stamp() != noted {
+                // It moved; this device opens it again, where it is now.
+                return Err(Over::Refused(error(ErrorCode::Busy, LATER)));
+            }
             Err(changed())
         }
         Err(_) => Err(Over::Left),

@@ -16,7 +16,7 @@ use nook_wire::{PlaceState, Placed, PlacementRequest};
 use tokio_util::sync::CancellationToken;
 
 use super::lent::{hull, without};
-use nook_resources::open_models::FilePlace;
+use nook_resources::file_place::FilePlace;
 
 /// Leases at once; a wish beyond them is refused as busy.
 pub(crate) const LEASES_MAX: usize = 64;

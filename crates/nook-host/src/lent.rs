@@ -5,7 +5,7 @@ use nook_base::{LayerRange, ModelDigest, ModelPart};
 use nook_plan::{least_covered, most_needed};
 
 use nook_resources::catalogue::Entry;
-use nook_resources::open_models::FilePlace;
+use nook_resources::file_place::FilePlace;
 
 /// A model as it is lent: which file, and which of its layers.
 #[derive(Debug, Clone, PartialEq, Eq)]

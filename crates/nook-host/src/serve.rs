@@ -178,7 +178,7 @@ mod tests {
     use nook_base::{ActivationDtype, ModelDigest};
 
     use super::*;
-    use nook_resources::open_models::FilePlace;
+    use nook_resources::file_place::FilePlace;
 
     fn wish(model: u8, start: u32, len: u32) -> Open {
         Open {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nook_base::{ModelDigest, PeerId, Sensitive};
 use nook_model::ModelFile;
 use nook_mux::Call;
+use nook_resources::file_place::FilePlace;
 use nook_trust::Admitted;
 use nook_trust::purpose::{CopyModels, Lend, RemoteWhole};
 use nook_wire::{HaveModel, Message, Open, WireError};
@@ -111,6 +112,8 @@ pub struct Given {
     pub(crate) name: String,
     pub(crate) layers: u32,
     pub(crate) file: ModelFile,
+    /// Where that file is, and what it was when all of it was digested.
+    pub(crate) place: FilePlace,
 }
 
 impl std::fmt::Debug for Given {

@@ -11,7 +11,7 @@ use nook_api::{Answer, ModelCommand, NodeError};
 use nook_base::{ModelDigest, PeerId};
 use nook_fetch::{CopyOrder, FetchError, Fetched, Fetcher, FileKey, Folder, Order, Progress, Seat};
 use nook_resources::traffic::Traffic;
-use nook_store::{Library, ModelsMove, SettingValue, Staged, Stager};
+use nook_store::{Library, ModelsMove, SettingValue, Staged, Stager, Stamps};
 use nook_wire::Have;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ use crate::on_disk::DownloadsLook;
 use crate::part_job::{PartEnd, PartJob};
 use crate::partial::PartialModel;
 use crate::parts::{PartNotice, PartWish};
+use crate::rereading::{Reread, RereadJob};
 
 /// Something that happened.
 #[derive(Debug)]
@@ -69,8 +70,15 @@ pub enum LibraryEvent {
     Brought(Box<Result<Brought, NotBrought>>),
     /// The setting for the folder was changed, or could not be.
     FolderChosen(Result<Option<PathBuf>, NodeError>),
-    /// What a move left is gone.
-    Cleared,
+    /// What a move left is gone; what the models' files are now.
+    Cleared(Stamps),
+    /// The file of a model was read again.
+    Reread {
+        /// The model.
+        model: ModelDigest,
+        /// What came of it.
+        reread: Reread,
+    },
     /// The folder of the models was looked at; nothing, where the look failed.
     FolderSeen(Option<Box<FolderSeen>>),
     /// Layers are wanted that may not be here: [`LibraryEffect::Part`] tells what became of it. A
@@ -242,6 +250,8 @@ pub enum Job {
         /// Whether all headers are to be read.
         reads_all: bool,
     },
+    /// Read all of a file again: [`LibraryEvent::Reread`].
+    Reread(RereadJob),
     /// Take layers of a model: [`LibraryEvent::PartEnded`].
     TakePart(Box<PartJob>),
     /// Delete a partial model: [`LibraryEvent::PartDeleted`].

@@ -8,23 +8,23 @@
 //! The folder is looked at once a second. While a chosen one is not there nothing is deleted, made
 //! or loaded into it; when it is back its models are read again.
 //!
-//! [`FilePlace`]: nook_resources::open_models::FilePlace
+//! [`FilePlace`]: nook_resources::file_place::FilePlace
 
 use std::path::{Path, PathBuf};
 
 use nook_api::views::{FolderTrouble, Problem, Reason, SystemReason, Wording};
 use nook_api::{Answer, NodeError, sentence};
-use nook_base::{ErrorCode, ModelDigest};
+use nook_base::{ErrorCode, ModelDigest, NotedFile};
 use nook_fetch::{Folder, Room as _, SystemRoom};
 use nook_model::ModelFile;
-use nook_store::{FileError, Library, ModelsMove, MoveError, MovePlan};
+use nook_store::{FileError, Library, ModelsMove, MoveError, MovePlan, Stamps};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::downloads::disk_free;
 use crate::on_disk::{DownloadsLook, Seen};
 use crate::partial::{PartialModel, scan};
-use crate::reading::{self, Found};
+use crate::reading::{self, Found, States};
 
 /// What is known of the folder besides the list of models.
 #[derive(Debug, Default)]
@@ -86,8 +86,8 @@ pub struct Brought {
 pub enum NotBrought {
     /// It cannot be done; whoever asked waits to hear it.
     Refused(MoveError, Answer<()>),
-    /// It was begun and taken back.
-    Broke(MoveError),
+    /// It was begun and taken back; what the models' files are now.
+    Broke(MoveError, Stamps),
     /// The job is gone: the next start takes back what it left.
     Lost,
 }
@@ -110,6 +110,8 @@ pub struct FolderSeen {
     pub(crate) disk_free: Option<u64>,
     /// What it holds of downloads.
     pub(crate) downloads: Seen,
+    /// What the files of whole models are; nothing while models move, when each gets another stamp.
+    pub(crate) states: States,
     /// The headers, where they were read.
     pub(crate) found: Option<Found>,
     /// The partial models, where the headers were read and the folder is there.
@@ -128,13 +130,18 @@ impl FolderSeen {
         let is_there = library.is_there();
         let reads = is_away.is_some_and(|is_away| reads_all || is_away == is_there);
         let found = reads.then(|| reading::read(library.models(), !is_there));
+        let states = match (&found, is_away) {
+            (Some(found), _) => found.states.clone(),
+            (None, Some(_)) => reading::states(library.models()),
+            (None, None) => States::new(),
+        };
         let parts = match reads && is_there {
             true => scan(&Folder::at(library.partial_folder())),
             false => Vec::new(),
         };
         let disk_free = disk_free(library.folder());
         let downloads = downloads.look();
-        Self { library, is_there, disk_free, downloads, found, parts }
+        Self { library, is_there, disk_free, downloads, states, found, parts }
     }
 }
 
@@ -180,13 +187,19 @@ pub(crate) fn bring(
     let mut told = |done| {
         tell.send_replace(MoveProgress { done, bytes });
     };
-    prepared.run(&|| stop.is_cancelled(), &mut told).map_err(NotBrought::Broke)?;
+    if let Err(error) = prepared.run(&|| stop.is_cancelled(), &mut told) {
+        return Err(NotBrought::Broke(error, prepared.stamps()));
+    }
     let copied = match prepared.renames() {
         true => Vec::new(),
         false => wanted.iter().map(|(digest, _)| *digest).collect(),
     };
-    let open =
-        |(digest, path): (ModelDigest, PathBuf)| Some((digest, ModelFile::open(&path).ok()?));
+    let stamps = prepared.stamps();
+    let open = |(digest, path): (ModelDigest, PathBuf)| {
+        // What nobody knows any more is read again behind the move.
+        let stamp = Some(*stamps.get(path.file_name()?.to_str()?)?);
+        Some((digest, ModelFile::open_noted(&NotedFile { path, stamp }).ok()?))
+    };
     let files = wanted.into_iter().filter_map(open).collect();
     Ok(Brought { prepared, files, copied })
 }

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_the_model_that_was_meant_or_somebody_is_to_blame() {
+    fn m1_what_came_is_the_model_that_was_meant_or_somebody_is_to_blame() {
         let digest = judge(ember(), None).unwrap();
         assert_eq!(judge(ember(), Some(digest)), Ok(digest));
         assert_eq!(judge(ember(), Some(ModelDigest([7; 32]))), Err(Unfit::Other));

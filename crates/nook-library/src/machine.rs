@@ -9,6 +9,7 @@ mod household_copies;
 mod household_shown;
 mod listing;
 mod parts;
+mod rereading;
 mod shown;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,7 @@ use crate::folder::Moving;
 use crate::kept_ends::KeptEnds;
 use crate::parts::Parts;
 use crate::reading;
+use crate::rereading::Rereading;
 
 /// What the problems of models that cannot be used are noted under.
 const MODELS: &str = "models";
@@ -51,6 +53,8 @@ pub struct ModelLibrary {
     kept_ends: KeptEnds,
     /// Where the models lie, beside what the list knows.
     moving: Moving,
+    /// Files that somebody has touched.
+    rereading: Rereading,
     /// Ends what is under way with the node.
     lifetime: CancellationToken,
     /// What is to be done, in order.
@@ -86,6 +90,7 @@ impl ModelLibrary {
             parts,
             kept_ends: KeptEnds { prefix: 1, suffix: 1 },
             moving: Moving::begun(is_away, found.missing),
+            rereading: Rereading { states: found.states, ..Rereading::default() },
             lifetime,
             effects: vec![LibraryEffect::Note(MODELS, found.broken)],
         })
@@ -98,6 +103,7 @@ impl ModelLibrary {
                 self.note_folder();
                 self.look_at_ends(around);
                 self.start_downloads();
+                self.reread_next(around);
             }
             LibraryEvent::Tick => self.on_tick(around),
             LibraryEvent::Asked(command) => self.asked(command, around),
@@ -116,7 +122,8 @@ impl ModelLibrary {
             LibraryEvent::Deleted { key } => self.on_deleted(&key),
             LibraryEvent::Brought(brought) => self.on_brought(*brought),
             LibraryEvent::FolderChosen(chosen) => self.on_folder_chosen(chosen),
-            LibraryEvent::Cleared => self.on_cleared(),
+            LibraryEvent::Cleared(stamps) => self.on_cleared(&stamps),
+            LibraryEvent::Reread { model, reread } => self.on_reread(model, reread, around),
             LibraryEvent::TakePart(wish) => self.take_part(wish),
             LibraryEvent::StopPart(model) => self.stop_part(model),
             // What its owner wants of it stays, whatever others need no more.
@@ -144,6 +151,7 @@ impl ModelLibrary {
         self.moving.look();
         self.look_at_folder();
         self.look_at_ends(around);
+        self.reread_next(around);
     }
 
     fn asked(&mut self, command: ModelCommand, around: &Surroundings<'_>) {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use nook_base::{ModelDigest, ModelPart, PeerId};
 use nook_fetch::{Folder, Progress, Seats};
 use nook_resources::catalogue::{Entry, PartialEntry};
-use nook_resources::open_models::{FilePlace, Listed};
+use nook_resources::file_place::FilePlace;
+use nook_resources::open_models::Listed;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

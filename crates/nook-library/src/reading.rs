@@ -1,14 +1,16 @@
 //! Reading model files: what each is, and why one cannot be used.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use nook_api::NodeError;
 use nook_api::views::{Trouble, TroubleView, Wording};
-use nook_base::{ErrorCode, Extent, ModelDigest};
+use nook_base::{ErrorCode, Extent, ModelDigest, NotedFile};
 use nook_model::ModelFile;
 use nook_resources::catalogue::Entry;
-use nook_resources::open_models::{FilePlace, Listed, open_file};
+use nook_resources::file_place::FilePlace;
+use nook_resources::open_models::{Listed, open_file};
 use nook_store::{FileState, ImportError, ModelEntry};
 
 use crate::kept_ends::KeptEnds;
@@ -21,6 +23,17 @@ pub(crate) struct Found {
     pub(crate) broken: Vec<TroubleView>,
     /// Models whose file is missing, by name.
     pub(crate) missing: Vec<String>,
+    /// What the files of whole models were.
+    pub(crate) states: States,
+}
+
+/// What the files of whole models are, by a look at each.
+pub(crate) type States = BTreeMap<ModelDigest, FileState>;
+
+/// Looks at the files of the whole models. Waits for the disk.
+pub(crate) fn states(models: &[ModelEntry]) -> States {
+    let whole = models.iter().filter(|model| model.extent == Extent::Whole);
+    whole.map(|model| (model.digest, model.state())).collect()
 }
 
 /// What a model file is: validated, then hashed whole. For the library, which knows no GGUF.
@@ -32,6 +45,8 @@ pub(crate) fn digest_of(path: &Path) -> Result<ModelDigest, String> {
 /// Reads the header of every model. `is_away`: the folder of the library's own files is not there,
 /// which is said once and not of each of them.
 pub(crate) fn read(models: &[ModelEntry], is_away: bool) -> Found {
+    // Before the files are opened: what changes in between is seen by the next look.
+    let states = states(models);
     let (mut entries, mut broken, mut missing) = (Vec::new(), Vec::new(), Vec::new());
     for model in models {
         if model.state() == FileState::Missing && model.extent == Extent::Whole {
@@ -46,27 +61,44 @@ pub(crate) fn read(models: &[ModelEntry], is_away: bool) -> Found {
                 if is_away && model.owned && !model.built_in {
                     continue;
                 }
-                let words = format!("{} cannot be used: {error}.", model.name);
-                broken.push(TroubleView::new(words, unusable(model, &error)));
+                broken.push(unusable(model, &error));
             }
         }
     }
-    Found { entries, broken, missing }
+    Found { entries, broken, missing, states }
 }
 
 /// What keeps a listed model from being used.
-fn unusable(model: &ModelEntry, error: &NodeError) -> Trouble {
+fn unusable(model: &ModelEntry, error: &NodeError) -> TroubleView {
     let (name, file) = (model.name.clone(), model.path.display().to_string());
-    match model.state() {
+    let trouble = match model.state() {
         FileState::Missing => Trouble::ModelFileGone { model: name, file },
-        FileState::Changed => Trouble::ModelFileChanged { model: name, file },
-        FileState::Present => {
+        FileState::Unsure => return being_read(model),
+        FileState::Changed if !model.built_in => Trouble::ModelFileChanged { model: name, file },
+        FileState::Changed | FileState::Present => {
             Trouble::ModelUnreadable { model: name, reason: error.sentence.clone().into() }
         }
-    }
+    };
+    TroubleView::new(format!("{} cannot be used: {error}.", model.name), trouble)
 }
 
-/// A listed model with its header. Its length must be what it was when all of it was checked.
+/// What is said of a model whose file is read again.
+fn being_read(model: &ModelEntry) -> TroubleView {
+    let (model, file) = (model.name.clone(), model.path.display().to_string());
+    let words = format!(
+        "{model} cannot be used yet: its file {file} may have changed, so all of it is read first."
+    );
+    TroubleView::new(words, Trouble::ModelFileBeingRead { model, file })
+}
+
+/// What whoever wants a model hears while its file is read again.
+pub(crate) fn being_read_error(model: &ModelEntry) -> NodeError {
+    let TroubleView { sentence, trouble } = being_read(model);
+    let wording = trouble.map(|trouble| Wording::Trouble { trouble: Box::new(trouble) });
+    NodeError { wording, ..NodeError::new(ErrorCode::BadModel, sentence) }
+}
+
+/// A listed model with its header. Its file must be what it was when all of it was digested.
 pub(crate) fn entry(model: &ModelEntry) -> Result<Entry, NodeError> {
     let changed = |what: &str| {
         NodeError::new(
@@ -77,9 +109,11 @@ pub(crate) fn entry(model: &ModelEntry) -> Result<Entry, NodeError> {
     match model.state() {
         FileState::Present => {}
         FileState::Missing => return Err(changed("is gone")),
+        FileState::Changed if model.built_in => return Err(changed_built_in(model)),
         FileState::Changed => return Err(changed("has changed")),
+        FileState::Unsure => return Err(being_read_error(model)),
     }
-    let file = open_file(&model.path)?;
+    let file = open_file(&NotedFile { path: model.path.clone(), stamp: model.stamp })?;
     if model.extent == Extent::Ends && !has_ends(&file) {
         return Err(changed("lacks layers"));
     }
@@ -87,7 +121,7 @@ pub(crate) fn entry(model: &ModelEntry) -> Result<Entry, NodeError> {
         listed: Listed {
             name: model.name.clone(),
             digest: model.digest,
-            path: FilePlace::new(model.path.clone()),
+            path: FilePlace::noted(model.path.clone(), model.stamp),
         },
         file,
         built_in: model.built_in,
@@ -95,6 +129,14 @@ pub(crate) fn entry(model: &ModelEntry) -> Result<Entry, NodeError> {
         owned: model.owned,
         ends_only: model.extent == Extent::Ends,
     })
+}
+
+fn changed_built_in(model: &ModelEntry) -> NodeError {
+    let file = model.path.display();
+    let words = format!(
+        "the file {file} has changed; close Inglenook and start it again, which puts it right"
+    );
+    NodeError::new(ErrorCode::BadModel, words)
 }
 
 /// Whether the least is in `file` that this device computes itself. One without a record of what

@@ -11,7 +11,7 @@ use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, ModelDigest};
 use nook_fetch::{Fetched, Order, Seat};
 use nook_resources::workers::Workers;
-use nook_store::{Home, Stager, Take};
+use nook_store::{Home, ModelsMove, Stager, Take};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
 
@@ -22,6 +22,7 @@ use crate::judging::{Checked, Unfit, check};
 use crate::part_job::PartJob;
 use crate::partial::PartialPlace;
 use crate::reading::{digest_of, import_wording};
+use crate::rereading::{Reread, RereadJob, reread};
 use crate::taking::Taker;
 
 /// How often a worker is looked at that still has a copied file open in its old place.
@@ -69,8 +70,8 @@ impl Runner {
             }
             Job::Import { file, name, answer, stager } => self.import(file, name, answer, stager),
             job @ Job::Bring { .. } => self.bring(job),
-            Job::Settle(prepared) => self.clear(move || prepared.settle()),
-            Job::Undo(prepared) => self.clear(move || prepared.undo()),
+            Job::Settle(prepared) => self.clear(prepared, ModelsMove::settle),
+            Job::Undo(prepared) => self.clear(prepared, ModelsMove::undo),
             Job::CloseWhenIdle(model) => {
                 let workers = self.workers.clone();
                 let waiting = async move { end_when_idle(&workers, model).await };
@@ -86,6 +87,7 @@ impl Runner {
                     LibraryEvent::FolderSeen(seen.ok().map(Box::new))
                 });
             }
+            Job::Reread(job) => self.reread(job),
             Job::TakePart(job) => self.take_part(*job),
             Job::DeletePart { model, folder } => {
                 let place = PartialPlace::new(folder, model);
@@ -201,11 +203,23 @@ impl Runner {
         });
     }
 
-    fn clear(&self, work: impl FnOnce() + Send + 'static) {
+    fn clear(&self, prepared: ModelsMove, work: impl FnOnce(&ModelsMove) + Send + 'static) {
         self.report("clear-models", async move {
+            let cleared = spawn_blocking(move || {
+                work(&prepared);
+                prepared.stamps()
+            });
             // What is lost with a task is done by the next start.
-            let _ = spawn_blocking(work).await;
-            LibraryEvent::Cleared
+            LibraryEvent::Cleared(cleared.await.unwrap_or_default())
+        });
+    }
+
+    fn reread(&self, job: RereadJob) {
+        let RereadJob { model, path, stop } = job;
+        self.report("reread-model", async move {
+            let reread = spawn_blocking(move || reread(&path, model, &stop)).await;
+            let reread = reread.unwrap_or_else(|error| Reread::Unread(error.to_string()));
+            LibraryEvent::Reread { model, reread }
         });
     }
 }

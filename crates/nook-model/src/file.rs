@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nook_base::{LayerRange, ModelDigest, ModelPart, Vocabulary};
+use nook_base::{FileStamp, LayerRange, ModelDigest, ModelPart, NotedFile, Vocabulary};
 use nook_kernels::{CacheKind, Format};
 
 use crate::error::{Fault, ModelError};
@@ -44,8 +44,22 @@ impl ModelFile {
     /// tensors of its architecture. Reads no weights. A file with a record of present tensors
     /// beside it ([`crate::Presence`]) is opened as the partial file that it is.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
-        let inner = Inner::open(path).map_err(|fault| ModelError::new(path, fault))?;
+        Self::open_noted(&path.into())
+    }
+
+    /// As [`Self::open`], for a file that had the noted stamp when all of it was digested. Where it
+    /// has another one, now or whenever something is read, that is refused with
+    /// [`Fault::Changed`]: so nothing of another file comes under the digest of that one.
+    pub fn open_noted(file: &NotedFile) -> Result<Self, ModelError> {
+        let inner = Inner::open(&file.path, file.stamp);
+        let inner = inner.map_err(|fault| ModelError::new(&file.path, fault))?;
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The stamp that the file must have as long as anything is read.
+    #[must_use]
+    pub fn noted(&self) -> Option<FileStamp> {
+        self.inner.reader.noted()
     }
 
     /// Where the file lay when it was opened.
@@ -242,8 +256,8 @@ impl ModelFile {
 }
 
 impl Inner {
-    fn open(path: &Path) -> Result<Self, Fault> {
-        let (reader, mut header) = Reader::open(path)?;
+    fn open(path: &Path, noted: Option<FileStamp>) -> Result<Self, Fault> {
+        let (reader, mut header) = Reader::open(path, noted)?;
         let vocabulary = header.vocabulary()?;
         let description = family::of(&header, vocabulary.tokens.len())?;
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

@@ -34,12 +34,16 @@ pub const KEY_BYTES_MAX: u64 = 256;
 pub const TENSOR_NAME_BYTES_MAX: u64 = 63;
 
 /// Longest header, in bytes; a file with a longer one is refused before it is read further. The
-/// longest known (vocabularies of 256,000 tokens with merges) take about 16 MiB.
-pub const HEADER_BYTES_MAX: u64 = 256 << 20;
+/// longest known (vocabularies of 262,144 tokens with merges) take about 16 MiB.
+pub const HEADER_BYTES_MAX: u64 = 32 << 20;
 
 /// Most entries of a list that is kept; a file with a longer one is refused. The longest known
-/// lists are merges of about 500,000 entries.
-pub const LIST_MAX: u64 = 1 << 22;
+/// lists are merges of 514,906 entries.
+pub const LIST_MAX: u64 = 1 << 20;
+
+/// Most texts in all lists together; a file with more is refused. A text takes some 50 bytes of
+/// memory beside its own. The most known are 777,050: the tokens and merges of one vocabulary.
+pub const LISTED_TEXTS_MAX: u64 = 1 << 20;
 
 /// Most numbers in a tensor; a file with a larger one is refused.
 pub const ELEMENTS_MAX: u64 = 1 << 40;

@@ -31,7 +31,7 @@ impl Manifest {
     /// [`Fault::Stopped`].
     pub fn at_unless(path: &Path, stop: &dyn Fn() -> bool) -> Result<Self, ModelError> {
         let manifest = || {
-            let (reader, header) = Reader::open(path)?;
+            let (reader, header) = Reader::open(path, None)?;
             of(&reader, &header, stop)
         };
         manifest().map_err(|fault| ModelError::new(path, fault))

@@ -11,6 +11,8 @@ use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
+use nook_base::FileStamp;
+
 use crate::error::Fault;
 use crate::gguf::Header;
 use crate::presence::Presence;
@@ -23,6 +25,8 @@ pub(crate) struct Reader {
     file: File,
     length: u64,
     modified: Option<SystemTime>,
+    /// What it must be as long as anything is read, where all of it was digested before.
+    noted: Option<FileStamp>,
     /// What may be read, where the file has a record of present tensors.
     partial: Option<Partial>,
 }
@@ -30,7 +34,9 @@ pub(crate) struct Reader {
 impl Reader {
     /// Opens the file at `path`, with its record of present tensors if it has one, and reads the
     /// header.
-    pub(crate) fn open(path: &Path) -> Result<(Self, Header), Fault> {
+    ///
+    /// With `noted` the open file must have this stamp now and behind each read.
+    pub(crate) fn open(path: &Path, noted: Option<FileStamp>) -> Result<(Self, Header), Fault> {
         let before = Presence::load(path)?;
         let mut reader = Self::open_file(path)?;
         // The record stands from before the file is made until after it is removed. So the same
@@ -40,7 +46,11 @@ impl Reader {
             (Some(before), Some(after)) if before.is_same_record(&after) => Some(after),
             _ => return Err(Fault::Changed),
         };
+        reader.noted = noted;
+        // Before the header is understood: what is wrong with another file is no news.
+        reader.check_noted()?;
         let header = Header::read(&reader.file, reader.length)?;
+        reader.check_noted()?;
         let partial = record.map(|it| Partial::new(path, it, reader.length, &header));
         reader.partial = partial.transpose()?;
         Ok((reader, header))
@@ -56,7 +66,13 @@ impl Reader {
         if !facts.is_file() {
             return Err(Fault::NotGguf);
         }
-        Ok(Self { length: facts.len(), modified: facts.modified().ok(), file, partial: None })
+        let (length, modified) = (facts.len(), facts.modified().ok());
+        Ok(Self { file, length, modified, noted: None, partial: None })
+    }
+
+    /// What the file must be as long as anything is read.
+    pub(crate) fn noted(&self) -> Option<FileStamp> {
+        self.noted
     }
 
     /// Length of the file when it was opened.
@@ -69,8 +85,10 @@ impl Reader {
         self.partial.as_ref()
     }
 
-    /// Fails when the file has another length or another time of change than when it was opened.
+    /// Fails when the file has another length or another time of change than when it was opened, or
+    /// another stamp than it must have.
     pub(crate) fn check_unchanged(&self) -> Result<(), Fault> {
+        self.check_noted()?;
         let facts = self.file.metadata().map_err(Fault::read("checking it"))?;
         // Other tensors may arrive in a partial file at any time, and each moves its time of
         // change. Present tensors are never written again, so only the length can tell that it is
@@ -78,6 +96,12 @@ impl Reader {
         // whatever replaces it at its path.
         let is_same_time = self.partial.is_some() || facts.modified().ok() == self.modified;
         if facts.len() == self.length && is_same_time { Ok(()) } else { Err(Fault::Changed) }
+    }
+
+    fn check_noted(&self) -> Result<(), Fault> {
+        let Some(noted) = self.noted else { return Ok(()) };
+        let facts = self.file.metadata().map_err(Fault::read("checking it"))?;
+        if FileStamp::of(&facts) == noted { Ok(()) } else { Err(Fault::Changed) }
     }
 
     /// Fills `bytes` from byte `at` on. Refuses a range that touches an absent tensor.

@@ -9,6 +9,7 @@ pub mod backends;
 pub mod catalogue;
 mod crashes;
 pub mod estimates;
+pub mod file_place;
 pub mod memory;
 pub mod offload_ids;
 pub mod open_models;

@@ -11,11 +11,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use nook_base::{ErrorCode, ModelDigest, PeerId};
+use nook_base::{ErrorCode, ModelDigest, NotedFile, PeerId};
 use nook_model::{ModelFile, ModelShape};
 use nook_text::sandbox::{Answer, Question, Setup};
 use nook_text::{
@@ -24,6 +23,7 @@ use nook_text::{
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
+use crate::file_place::FilePlace;
 use crate::prefix_cache::{PrefixCache, Unwanted};
 use crate::sandbox::{Allowance, Sandbox, SandboxError, SandboxSource};
 use nook_api::NodeError;
@@ -41,17 +41,6 @@ const RENDER_ALLOWANCE: Allowance =
 
 /// Forms that are remembered as harmless; the one that was asked for longest ago is forgotten.
 const HARMLESS_FORMS_MAX: usize = 64;
-
-/// Where a model's file is. Every copy of it knows when the file moves.
-#[derive(Debug, Clone)]
-pub struct FilePlace(Arc<Mutex<Paths>>);
-
-#[derive(Debug)]
-struct Paths {
-    now: PathBuf,
-    /// Where it is being moved to.
-    next: Option<PathBuf>,
-}
 
 /// A model as the library lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,82 +97,6 @@ pub struct OpenModelCache {
     sandboxes: SandboxSource,
 }
 
-impl FilePlace {
-    /// A file that lies at `now`.
-    pub fn new(now: PathBuf) -> Self {
-        Self(Arc::new(Mutex::new(Paths { now, next: None })))
-    }
-
-    /// Where it is listed to be.
-    pub fn now(&self) -> PathBuf {
-        self.paths().now.clone()
-    }
-
-    /// What `load` makes of the file; asked once more where the file moved before it was opened.
-    pub async fn with<T, E, L: Future<Output = Result<T, E>>>(
-        &self,
-        load: impl Fn(PathBuf) -> L,
-    ) -> Result<T, E> {
-        let found = self.find();
-        let loaded = load(found.clone()).await;
-        match self.find() {
-            now if loaded.is_err() && now != found => load(now).await,
-            _ => loaded,
-        }
-    }
-
-    /// Where it is: while it moves, in one of two places. Looks at the disk only then, and holds
-    /// nobody up.
-    fn find(&self) -> PathBuf {
-        let (now, next) = {
-            let paths = self.paths();
-            (paths.now.clone(), paths.next.clone())
-        };
-        match next {
-            Some(next) if !now.is_file() => next,
-            _ => now,
-        }
-    }
-
-    /// The list says that it is there.
-    pub fn lies(&self, now: &Path) {
-        let mut paths = self.paths();
-        if paths.now != now {
-            *paths = Paths { now: now.to_owned(), next: None };
-        }
-    }
-
-    /// It is being moved there.
-    pub fn expect(&self, next: PathBuf) {
-        self.paths().next = Some(next);
-    }
-
-    /// It was moved there.
-    pub fn settle(&self) {
-        let mut paths = self.paths();
-        if let Some(next) = paths.next.take() {
-            paths.now = next;
-        }
-    }
-
-    /// It was not moved.
-    pub fn stay(&self) {
-        self.paths().next = None;
-    }
-
-    fn paths(&self) -> MutexGuard<'_, Paths> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl PartialEq for FilePlace {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.now() == other.now()
-    }
-}
-
-impl Eq for FilePlace {}
-
 type Turn = Arc<tokio::sync::Mutex<()>>;
 
 /// What the models that are not open any more have left.
@@ -216,7 +129,7 @@ impl OpenModelCache {
 
     /// Opens `listed` and puts it into the cache. Not on the runtime.
     fn read(&self, listed: Listed) -> Result<Arc<OpenModel>, NodeError> {
-        let read = async |path: PathBuf| OpenModel::read(listed.clone(), &path, &self.sandboxes);
+        let read = async |file: NotedFile| OpenModel::read(listed.clone(), &file, &self.sandboxes);
         let opened = Handle::current().block_on(listed.path.with(read))?;
         let (opened, left) = put(&mut self.models(), opened);
         for (digest, unwanted) in left {
@@ -299,9 +212,13 @@ fn put(models: &mut Vec<Arc<OpenModel>>, mut opened: OpenModel) -> (Arc<OpenMode
 }
 
 impl OpenModel {
-    fn read(listed: Listed, path: &Path, sandboxes: &SandboxSource) -> Result<Self, NodeError> {
+    fn read(
+        listed: Listed,
+        file: &NotedFile,
+        sandboxes: &SandboxSource,
+    ) -> Result<Self, NodeError> {
         let bad = |error: String| NodeError::new(ErrorCode::BadModel, error);
-        let file = open_file(path)?;
+        let file = open_file(file)?;
         let vocabulary = file.vocabulary();
         let tokenizer = Tokenizer::new(&vocabulary).map_err(|error| bad(error.to_string()))?;
         let template =
@@ -424,14 +341,13 @@ fn unstarted(error: &SandboxError) -> NodeError {
 }
 
 /// Opens and checks the header of a model file; the sentence names the file and what is wrong.
-pub fn open_file(path: &Path) -> Result<ModelFile, NodeError> {
-    ModelFile::open(path).map_err(|error| NodeError::new(ErrorCode::BadModel, error.to_string()))
+pub fn open_file(file: &NotedFile) -> Result<ModelFile, NodeError> {
+    let opened = ModelFile::open_noted(file);
+    opened.map_err(|error| NodeError::new(ErrorCode::BadModel, error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-    use std::fs;
     use std::pin::pin;
     use std::task::{Context, Waker};
 
@@ -460,27 +376,5 @@ mod tests {
         assert!(
             !Arc::ptr_eq(&open, &renamed) && Arc::ptr_eq(&open.prefix_cache, &renamed.prefix_cache)
         );
-    }
-
-    #[tokio::test]
-    async fn a_file_that_moves_before_it_is_opened_is_opened_in_its_new_place() {
-        let folder = tempfile::tempdir().unwrap();
-        let [old, new] = ["old", "new"].map(|name| folder.path().join(name));
-        fs::write(&old, b"weights").unwrap();
-        let place = FilePlace::new(old.clone());
-        place.expect(new.clone());
-        let read = async |path: PathBuf| {
-            let _ = fs::rename(&old, &new);
-            fs::read(path)
-        };
-        assert_eq!(place.with(read).await.unwrap(), b"weights");
-        // What fails where the file still is fails once.
-        place.settle();
-        let tries = Cell::new(0);
-        let fail = async |_: PathBuf| {
-            tries.set(tries.get() + 1);
-            Err::<(), _>("no model")
-        };
-        assert_eq!((place.with(fail).await, tries.get()), (Err("no model"), 1));
     }
 }

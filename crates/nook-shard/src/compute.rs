@@ -5,13 +5,12 @@
 //! ticks; loading and questions are done between two ticks, in the order they came.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, ModelPart, clock};
+use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, ModelPart, NotedFile, clock};
 use nook_model::{LoadedModel, LogitRows, ModelError, ModelFile, Session};
 use nook_wire::{GpuHolding, PassCounts};
 use tokio::sync::{mpsc, oneshot};
@@ -65,7 +64,7 @@ enum Job {
     Place(ComputePlace),
     Hold {
         caller: Caller,
-        path: Option<PathBuf>,
+        file: Option<NotedFile>,
         model: ModelDigest,
         part: ModelPart,
         reply: oneshot::Sender<Result<Held, Failure>>,
@@ -125,11 +124,11 @@ impl Compute {
     pub(crate) async fn hold(
         &self,
         caller: Caller,
-        path: Option<PathBuf>,
+        file: Option<NotedFile>,
         model: ModelDigest,
         part: ModelPart,
     ) -> Result<Held, Failure> {
-        self.ask(|reply| Job::Hold { caller, path, model, part, reply }).await?
+        self.ask(|reply| Job::Hold { caller, file, model, part, reply }).await?
     }
 
     /// A conversation over a part, which is loaded where it is not held: a new one, or one that was
@@ -202,11 +201,17 @@ impl Drop for LeaveMark {
     }
 }
 
-/// The file that `part` is loaded from: the one that is `open`, unless it lacks something. All of the
-/// model may have come meanwhile, and lie at `path`, or what is open was lost and came again there.
-fn source(open: &ModelFile, path: Option<&Path>, part: &ModelPart) -> Result<ModelFile, Failure> {
-    match path.filter(|_| !open.has_part(part)) {
-        Some(path) => Ok(ModelFile::open(path)?),
+/// The file that `part` is loaded from: the one that is `open`, unless it lacks something or is not
+/// the one that was noted. All of the model may have come meanwhile, and lie where `named` says, or
+/// what is open was lost, or moved, and came again there.
+fn source(
+    open: &ModelFile,
+    named: Option<&NotedFile>,
+    part: &ModelPart,
+) -> Result<ModelFile, Failure> {
+    let is_it = |named: &NotedFile| named.stamp.is_none() || named.stamp == open.noted();
+    match named.filter(|&named| !open.has_part(part) || !is_it(named)) {
+        Some(named) => Ok(ModelFile::open_noted(named)?),
         None => Ok(open.clone()),
     }
 }
@@ -277,8 +282,8 @@ impl ComputeState {
         // A reply nobody waits for any more is dropped, and with it what it holds.
         match job {
             Job::Place(place) => self.told(place),
-            Job::Hold { caller, path, model, part, reply } => {
-                let _ = reply.send(self.hold(path.as_deref(), model, part, caller));
+            Job::Hold { caller, file, model, part, reply } => {
+                let _ = reply.send(self.hold(file.as_ref(), model, part, caller));
             }
             Job::Open { caller, model, part, positions_max, resumed, reply } => {
                 let _ = reply.send(self.open(caller, model, part, positions_max, resumed));
@@ -318,12 +323,12 @@ impl ComputeState {
 
     fn hold(
         &mut self,
-        path: Option<&Path>,
+        named: Option<&NotedFile>,
         digest: ModelDigest,
         part: ModelPart,
         caller: Caller,
     ) -> Result<Held, Failure> {
-        match self.hold_there(path, digest, part, caller) {
+        match self.hold_there(named, digest, part, caller) {
             // What conversations remember lies on the device; while there are any, it is refused.
             Err(failure)
                 if self.place.falls_back
@@ -332,7 +337,7 @@ impl ComputeState {
             {
                 tracing::warn!("computing on the CPU: {}", failure.sentence);
                 self.leave_device();
-                self.hold_there(path, digest, part, caller)
+                self.hold_there(named, digest, part, caller)
             }
             outcome => outcome,
         }
@@ -355,17 +360,17 @@ impl ComputeState {
 
     fn hold_there(
         &mut self,
-        path: Option<&Path>,
+        named: Option<&NotedFile>,
         digest: ModelDigest,
         part: ModelPart,
         caller: Caller,
     ) -> Result<Held, Failure> {
         let started = clock::now();
         if self.model.is_none() {
-            let path = path.ok_or_else(|| {
+            let named = named.ok_or_else(|| {
                 Failure::new(ErrorCode::NotFound, "no model was loaded into this worker yet")
             })?;
-            let file = ModelFile::open(path)?;
+            let file = ModelFile::open_noted(named)?;
             let loaded = self.place.open(file.clone())?;
             self.model = Some((digest, loaded, file));
         }
@@ -373,7 +378,7 @@ impl ComputeState {
         if *held != digest {
             return Err(ErrorCode::WeightsMismatch.into());
         }
-        let from = source(file, path, &part)?;
+        let from = source(file, named, &part)?;
         let ends_wanted = missing_ends_bytes(loaded, part);
         let wanted = missing_layers_bytes(loaded, part).saturating_add(ends_wanted);
         let new: Vec<u32> = part.layers.iter().filter(|at| !loaded.holds(&layer(*at))).collect();

@@ -4,7 +4,7 @@
 //! How a conversation is kept when its call ends well ([`Conversation::park`]) stands beside how it
 //! is found again.
 
-use nook_base::{ActivationDtype, ErrorCode, ModelDigest, ModelPart, clock};
+use nook_base::{ActivationDtype, ErrorCode, ModelDigest, ModelPart, NotedFile, clock};
 use nook_model::Session;
 use nook_mux::Call;
 use nook_wire::{LocalMessage, Message, Open, ResumePoint, WorkerMessage};
@@ -139,8 +139,9 @@ async fn manage(
     message: LocalMessage,
 ) -> Result<(), Over> {
     let answer = match message {
-        LocalMessage::Load { path, model, part } => {
-            let held = worker.compute.hold(caller, Some(path), model, part).await?;
+        LocalMessage::Load { path, model, part, stamp } => {
+            let file = NotedFile { path, stamp };
+            let held = worker.compute.hold(caller, Some(file), model, part).await?;
             LocalMessage::Loaded {
                 part,
                 weight_bytes: held.weight_bytes,

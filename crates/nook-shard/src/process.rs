@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use interprocess::local_socket::tokio::prelude::*;
 use nook_base::tasks::Tasks;
-use nook_base::{Backend, ErrorCode, ModelDigest, ModelPart, PeerId};
+use nook_base::{Backend, ErrorCode, ModelDigest, ModelPart, NotedFile, PeerId};
 use nook_mux::{Call, CallError, Incoming, Mux, Side};
 use nook_wire::{
     GpuHolding, GpuReport, KeptHistory, LocalMessage, Message, PassCounts, WorkerMessage,
@@ -258,15 +258,15 @@ impl Worker {
         let _ = self.mux.send(configure.into()).await;
     }
 
-    /// Loads what is missing of `part` from the file at `path`.
+    /// Loads what is missing of `part` from `file`; refused where that is not what was noted.
     pub async fn load(
         &self,
-        path: &Path,
+        file: impl Into<NotedFile>,
         model: ModelDigest,
         part: ModelPart,
     ) -> Result<LoadedPart, WorkerError> {
-        let path = path.to_owned();
-        loaded(self.ask(LocalMessage::Load { path, model, part }).await?)
+        let NotedFile { path, stamp } = file.into();
+        loaded(self.ask(LocalMessage::Load { path, model, part, stamp }).await?)
     }
 
     /// Loads what is missing of `layers` for another device: refused where the cap on lending, or
@@ -274,14 +274,14 @@ impl Worker {
     pub async fn load_for(
         &self,
         peer: PeerId,
-        path: &Path,
+        file: impl Into<NotedFile>,
         model: ModelDigest,
         layers: nook_base::LayerRange,
     ) -> Result<LoadedPart, WorkerError> {
-        let path = path.to_owned();
+        let NotedFile { path, stamp } = file.into();
         let mut call = self.open_call_for(peer).await?;
         let part = ModelPart::inner(layers);
-        call.send(LocalMessage::Load { path, model, part }.into()).await?;
+        call.send(LocalMessage::Load { path, model, part, stamp }.into()).await?;
         loaded(answer(call).await?)
     }
 

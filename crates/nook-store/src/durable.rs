@@ -270,7 +270,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_failure_at_any_step_before_the_rename_leaves_the_old_content_and_no_litter() {
+    fn m4_a_full_or_read_only_disk_leaves_the_old_content_and_no_litter() {
         let steps = [Step::CreateTemporary, Step::WriteBytes, Step::FlushFile, Step::Rename];
         for step in steps {
             for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied] {

@@ -46,7 +46,7 @@ pub use lent_days::{LENT_DAYS_MAX, LentDay, LentDays, LentDaysFile};
 pub use library::{
     EMBER, FileStanding, FileState, ImportError, Library, LibraryError, MODEL_NAME_BYTES_MAX,
     MODELS_MAX, MOVE_RESERVE_BYTES, ModelEntry, ModelsMove, MoveError, MovePlan, ResolveError,
-    Staged, Stager, Take, partial_file_name, recover_move,
+    Staged, Stager, Stamps, Take, partial_file_name, recover_move, stamp_before_digest,
 };
 pub use measured::{
     BACKEND_LIFE_SECONDS, CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX,

@@ -12,20 +12,22 @@
 mod moving;
 mod names;
 mod staging;
+mod standing;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nook_base::{Extent, ModelDigest};
+use nook_base::{Extent, FileStamp, ModelDigest};
 use serde::{Deserialize, Serialize};
 
 use crate::durable::{self, FileError, Readers};
 use crate::home::Home;
 use crate::json::{self, DocumentError};
 
-pub use moving::{MOVE_RESERVE_BYTES, ModelsMove, MoveError, MovePlan, recover_move};
+pub use moving::{MOVE_RESERVE_BYTES, ModelsMove, MoveError, MovePlan, Stamps, recover_move};
 pub use names::{MODEL_NAME_BYTES_MAX, ResolveError};
 pub use staging::{ImportError, Staged, Stager, Take};
+pub use standing::{FileStanding, FileState, stamp_before_digest};
 
 const INDEX_FILE: &str = "models.json";
 const FOLDER: &str = "models";
@@ -62,29 +64,11 @@ pub struct ModelEntry {
     /// How much of the model is wanted here. The file of its ends lies in
     /// [`Library::partial_folder`], and whoever takes tensors into it also deletes it.
     pub extent: Extent,
-}
-
-/// Whether a model's file is what it was, as far as a look at its length tells. Its content is
-/// checked when it is loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileState {
-    /// There, as long as it was.
-    Present,
-    /// Gone: a disk that is not plugged in, or deleted.
-    Missing,
-    /// There, and of another length: changed or cut off.
-    Changed,
-}
-
-/// Whether a model's file may be replaced by another one, by a look at it and at the folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileStanding {
-    /// Whole, as far as its length tells. The built-in one is made so at each start.
-    Whole,
-    /// Gone or changed: the next file of the same model takes its place.
-    Lost,
-    /// Gone with the folder, and perhaps whole on a disk that is not plugged in.
-    Away,
+    /// What the file was when all of it was digested. Absent in lists of earlier versions, and for
+    /// ends, whose tensors have digests of their own.
+    pub stamp: Option<FileStamp>,
+    /// What the file was when all of it was digested again and found to be another model.
+    pub other: Option<FileStamp>,
 }
 
 /// The models of one home. A clone is what the list was at that moment: for looks at the disk that
@@ -145,6 +129,8 @@ struct IndexEntry {
     bytes: u64,
     imported: u64,
     file: Place,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stamp: Option<FileStamp>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -283,19 +269,6 @@ impl Library {
         }
     }
 
-    /// What has become of the file of a listed model. Waits for the disk.
-    #[must_use]
-    pub fn standing(&self, model: &ModelEntry) -> FileStanding {
-        if model.built_in || model.state() == FileState::Present {
-            return FileStanding::Whole;
-        }
-        // In this order: the disk may go away between the two looks.
-        match model.owned && !self.is_there() {
-            true => FileStanding::Away,
-            false => FileStanding::Lost,
-        }
-    }
-
     /// Marks a chosen folder that its files prove and that has no mark, and takes away what
     /// interrupted imports left there; all else in it may be the user's.
     fn see_to_chosen(&self, home: &Home) {
@@ -328,7 +301,7 @@ impl Library {
             // All of it is here now, where only its ends were wanted.
             Some(known) if known.extent == Extent::Ends => (known.name.clone(), known.imported),
             Some(known) => match self.standing(known) {
-                FileStanding::Whole => return Ok(known.clone()),
+                FileStanding::Whole => return self.adopt_known(&staged),
                 FileStanding::Away => {
                     return Err(ImportError::Away { folder: self.folder().into() });
                 }
@@ -343,9 +316,18 @@ impl Library {
         let (digest, bytes) = (staged.digest(), staged.bytes());
         let settled = staged.settle(self.folder(), &name)?;
         let (path, owned) = (settled.path().to_owned(), settled.is_owned());
-        let extent = Extent::Whole;
-        let entry =
-            ModelEntry { digest, name, path, bytes, imported, built_in: false, owned, extent };
+        let entry = ModelEntry {
+            digest,
+            name,
+            path,
+            bytes,
+            imported,
+            built_in: false,
+            owned,
+            extent: Extent::Whole,
+            stamp: settled.stamp(),
+            other: None,
+        };
         let mut models = self.models.clone();
         match known.and_then(|at| models.get_mut(at)) {
             Some(lost) => *lost = entry.clone(),
@@ -357,6 +339,16 @@ impl Library {
         }
         self.models = models;
         Ok(entry)
+    }
+
+    /// Takes nothing: the model is there. Where its own file has just been digested, that is noted.
+    fn adopt_known(&mut self, staged: &Staged) -> Result<ModelEntry, ImportError> {
+        let digest = staged.digest();
+        let known = self.get(digest).ok_or(ImportError::NoSuchModel)?;
+        if known.state() == FileState::Unsure && known.path == staged.source() {
+            self.confirm(digest, staged.stamp())?;
+        }
+        self.get(digest).cloned().ok_or(ImportError::NoSuchModel)
     }
 
     /// Lists a model of which only the ends are here, in a file of `bytes` bytes. One that is listed
@@ -383,6 +375,8 @@ impl Library {
             built_in: false,
             owned: true,
             extent: Extent::Ends,
+            stamp: None,
+            other: None,
         };
         let mut models = self.models.clone();
         models.push(entry.clone());
@@ -454,6 +448,8 @@ impl Library {
             built_in: false,
             owned,
             extent,
+            stamp: entry.stamp.filter(|_| extent == Extent::Whole),
+            other: None,
         });
         Ok(())
     }
@@ -474,28 +470,6 @@ pub fn partial_file_name(model: ModelDigest) -> String {
     format!("{model}.gguf")
 }
 
-impl ModelEntry {
-    /// Whether the file goes along when the library moves to another folder. The built-in one stays
-    /// with the home, and ends are taken again.
-    #[must_use]
-    pub fn is_moved(&self) -> bool {
-        self.owned && !self.built_in && self.extent == Extent::Whole
-    }
-
-    /// Whether the file is still there, by a look at it.
-    #[must_use]
-    pub fn state(&self) -> FileState {
-        // What lies in the library is a file itself, never a link that somebody put there.
-        let look =
-            if self.owned { fs::symlink_metadata(&self.path) } else { fs::metadata(&self.path) };
-        match look {
-            Ok(found) if !found.is_file() || found.len() != self.bytes => FileState::Changed,
-            Ok(_) => FileState::Present,
-            Err(_) => FileState::Missing,
-        }
-    }
-}
-
 impl From<&ModelEntry> for IndexEntry {
     fn from(model: &ModelEntry) -> Self {
         let file = model.path.file_name().unwrap_or_default().to_string_lossy();
@@ -509,6 +483,7 @@ impl From<&ModelEntry> for IndexEntry {
                 (Extent::Whole, true) => Place::Library(file.into_owned()),
                 (Extent::Whole, false) => Place::Elsewhere(model.path.clone()),
             },
+            stamp: model.stamp,
         }
     }
 }
@@ -524,12 +499,14 @@ fn place_ember(
     let path = folder.join(EMBER_FILE);
     let whole = blake3::hash(EMBER_BYTES);
     let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
+    let mut stamp = stamp_before_digest(&path).ok();
     let found = durable::read(&path)?.map(|bytes| blake3::hash(&bytes));
     if found != Some(whole) || is_link {
         if found.is_some() {
             tracing::warn!(file = %path.display(), "the built-in model was damaged and is restored");
         }
         durable::write(&path, EMBER_BYTES, Readers::Default)?;
+        stamp = fs::metadata(&path).ok().map(|found| FileStamp::of(&found));
     }
     let blake3 = whole.to_hex().to_string();
     let known: Option<ModelDigest> = noted.digest.parse().ok().filter(|_| noted.blake3 == blake3);
@@ -550,6 +527,8 @@ fn place_ember(
         built_in: true,
         owned: true,
         extent: Extent::Whole,
+        stamp,
+        other: None,
     };
     Ok((note, entry, is_news))
 }

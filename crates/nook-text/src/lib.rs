@@ -35,5 +35,7 @@ pub use template::{
     ChatMessage, ChatTemplate, Moment, Preview, RenderJob, RenderOptions, RenderedPrompt, Role,
     TemplateError,
 };
-pub use tokenizer::{EncodeError, EncodeOptions, Tokenizer, TokenizerError};
+pub use tokenizer::{
+    EncodeError, EncodeOptions, SPECIAL_BYTES_MAX, SPECIALS_MAX, Tokenizer, TokenizerError,
+};
 pub use tools::{CallRule, PastCall, Tool, ToolChoice, ToolError, ToolForm, Turn};

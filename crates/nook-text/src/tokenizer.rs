@@ -25,6 +25,14 @@ use special::{Allowed, Fragment, Specials};
 /// Longest text that is encoded at once, in bytes; a longer one is refused.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 
+/// Most special tokens of a vocabulary; a model with more is refused. Models that speak have some
+/// ten thousand, one for each sound.
+pub const SPECIALS_MAX: usize = 1 << 17;
+
+/// Most bytes of them, where beginnings that several have count once; a model with more is refused.
+/// Each takes about 50 bytes of memory while the tokenizer is built. The most known are 5,108.
+pub const SPECIAL_BYTES_MAX: usize = 512 << 10;
+
 /// What is wrong with a vocabulary. The model file is to blame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TokenizerError {
@@ -77,11 +85,16 @@ pub enum TokenizerError {
         /// The id.
         id: u32,
     },
-    /// The special tokens do not fit into one matcher.
-    #[error("the vocabulary has too many special tokens: {count}")]
+    /// The special tokens would take too much memory to look for.
+    #[error(
+        "the vocabulary has too many special tokens, or too long ones: {count} with {bytes} different \
+         bytes, at most {SPECIALS_MAX} with {SPECIAL_BYTES_MAX}"
+    )]
     TooManySpecials {
         /// How many.
         count: usize,
+        /// Their bytes, without what one begins with as another one does.
+        bytes: usize,
     },
 }
 
@@ -139,6 +152,8 @@ impl Tokenizer {
     pub fn new(vocabulary: &Vocabulary) -> Result<Self, TokenizerError> {
         check_ids(vocabulary)?;
         let kinds = Kinds::of(vocabulary);
+        // First, so that of one that takes too much nothing else is built.
+        let specials = Specials::new(vocabulary, &kinds)?;
         let (model, add_bos) = match vocabulary.model.as_str() {
             "llama" => (Model::Spm(Spm::new(vocabulary, &kinds)?), true),
             "gpt2" | "gemma4" => {
@@ -157,7 +172,7 @@ impl Tokenizer {
         };
         Ok(Self {
             model,
-            specials: Specials::new(vocabulary, &kinds)?,
+            specials,
             pieces: Pieces::new(vocabulary, &kinds),
             kinds,
             bos: vocabulary.bos,

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use bytes::{Bytes, BytesMut};
 use nook_base::limits::STEP_TOKENS_MAX;
 use nook_base::{
-    ActivationDtype, Backend, LayerRange, LogitRows, ModelDigest, ModelPart, PeerId, PrefixHash,
-    Sensitive,
+    ActivationDtype, Backend, FileStamp, LayerRange, LogitRows, ModelDigest, ModelPart, PeerId,
+    PrefixHash, Sensitive,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -75,6 +75,8 @@ pub enum LocalMessage {
         model: ModelDigest,
         /// Which part of it.
         part: ModelPart,
+        /// What the file was when all of it was digested; absent for a partial one.
+        stamp: Option<FileStamp>,
     },
     /// The part is in memory.
     Loaded {

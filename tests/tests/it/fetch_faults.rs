@@ -6,13 +6,14 @@
 //! told.
 
 use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use nook_api::Vitals;
 use nook_api::views::{HouseholdView, UnusedReason};
-use nook_base::{LayerRange, ModelPart};
+use nook_base::{FileStamp, LayerRange, ModelPart};
 use nook_model::ModelFile;
 use nook_testkit::installed::{
     allow_each_other, device, household, import, lent, pair, partial_file, received, recipe,
@@ -30,7 +31,7 @@ const HELPER: usize = 1;
 const SLOW_KBIT: u32 = 4_000;
 
 /// The first layers that are fetched, to be measured with.
-const FIRST: std::ops::Range<u32> = 1..5;
+const FIRST: Range<u32> = 1..5;
 
 /// The longest tensor of the model, with all that carries it over a cable.
 const TENSOR_BYTES: u64 = 3_500_000;
@@ -168,6 +169,30 @@ fn damage(file: &Path, layer: u32) -> anyhow::Result<u32> {
     Ok(tensor.number)
 }
 
+/// Damages layers of the asking computer's file so that nothing shows it: the list has the file's
+/// new stamp, and the manifest was made before. For a change that shows, the file is not given at
+/// all. The numbers of the damaged tensors.
+async fn damage_unseen(
+    house: &mut Household,
+    file: &Path,
+    layers: Range<u32>,
+) -> anyhow::Result<Vec<u32>> {
+    let manifest = ModelFile::open(file)?.manifest()?;
+    house.node_mut(0).leave().await?;
+    let damaged: anyhow::Result<Vec<u32>> = layers.map(|layer| damage(file, layer)).collect();
+    let home = house.node(0).home();
+    let manifests = home.join("models/manifests");
+    fs::create_dir_all(&manifests)?;
+    let kept = manifests.join(format!("{}.manifest", manifest.digest()));
+    fs::write(kept, manifest.to_bytes())?;
+    let list = home.join("models.json");
+    let mut listed: serde_json::Value = serde_json::from_slice(&fs::read(&list)?)?;
+    listed["models"][0]["stamp"] = serde_json::to_value(FileStamp::of(&fs::metadata(file)?))?;
+    fs::write(&list, listed.to_string())?;
+    house.node_mut(0).start_again().await?;
+    damaged
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_that_is_full_in_the_middle_is_said_and_gets_its_room_back() -> anyhow::Result<()> {
     // A gigabyte is left free for other programs before a fetch begins.
@@ -199,12 +224,12 @@ async fn a_cap_that_is_lowered_in_the_middle_ends_the_fetch_and_holds_for_what_c
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_tensor_is_refused_and_taken_from_another_computer() -> anyhow::Result<()> {
     let plans = [LAPTOP, PC, ATTIC].map(NodePlan::installed);
-    let (house, file) = household(plans, recipe()).await?;
-    let (pc, attic) = (house.node(HELPER), house.node(2));
+    let (mut house, file) = household(plans, recipe()).await?;
     let whole = holds_the_model_too(&house, &file).await?;
+    // The last layer of those that will be on their way.
+    damage_unseen(&mut house, &file, FIRST.end - 1..FIRST.end).await?;
     until_fetching(&house).await?;
-    // The last layer of those that are on their way.
-    damage(&file, FIRST.end - 1)?;
+    let (pc, attic) = (house.node(HELPER), house.node(2));
     bridge(&house)?.speed_up(HELPER)?;
     until_complete(pc).await?;
     let here = assert_record_is_true(pc, &whole)?;
@@ -235,12 +260,12 @@ async fn holds_the_model_too(house: &Household, file: &Path) -> anyhow::Result<P
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_tensor_that_nobody_else_has_ends_the_fetch_and_it_is_said() -> anyhow::Result<()>
 {
-    let (house, file) = household([LAPTOP, PC].map(NodePlan::installed), recipe()).await?;
-    let pc = house.node(HELPER);
+    let (mut house, file) = household([LAPTOP, PC].map(NodePlan::installed), recipe()).await?;
     let whole = house.folder().join("whole.gguf");
     fs::copy(&file, &whole)?;
     // Something of each layer, before any is on its way: none can be complete, and lent.
-    let damaged = FIRST.map(|layer| damage(&file, layer)).collect::<anyhow::Result<Vec<u32>>>()?;
+    let damaged = damage_unseen(&mut house, &file, FIRST).await?;
+    let pc = house.node(HELPER);
     allow_each_other(house.node(0), pc).await?;
     until_said(&house, UnusedReason::BadModel).await?;
     assert!(assert_record_is_true(pc, &whole)?.is_empty());

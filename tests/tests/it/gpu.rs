@@ -17,7 +17,7 @@ use nook_model::ModelFile;
 use nook_model::nook_gpu::{AdapterKind, adapters};
 use nook_model::synthetic::Recipe;
 use nook_resources::backends::{Measurable, Unmeasured, measure};
-use nook_resources::open_models::FilePlace;
+use nook_resources::file_place::FilePlace;
 use nook_resources::workers::WorkerSource;
 use nook_shard::{WorkerCommand, WorkerLimits};
 use nook_testkit::{

@@ -1,13 +1,17 @@
-//! Rows of "Preparation" in the table of hostile inputs: what a client's schema or a publisher's
-//! template makes a node do before anything is computed; and what anybody on the network can send to
-//! it. The node is a process of its own, so its
-//! memory is what the system says it is.
+//! Rows of "Preparation" in the table of hostile inputs: what a client's schema, or a publisher's
+//! template or vocabulary, makes a node do before anything is computed; and what anybody on the
+//! network can send to it. The node is a process of its own, so its memory is what the system says
+//! it is.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nook_api::views::Trust;
+use nook_kernels::Format;
+use nook_model::gguf::Value as Metadata;
+use nook_model::synthetic::{Recipe, header_bytes};
 use nook_testkit::{Footprint, Household, Node, NodePlan, Wish, skip};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -233,6 +237,74 @@ async fn r2_a_template_that_takes_for_ever_is_stopped_and_its_model_named() -> a
     let after = scene.memory_kib();
     println!("r2: {before} KiB before, {after} KiB after, allowed {} KiB", before + GROWTH_MAX);
     assert!(after <= before + GROWTH_MAX, "{before} KiB before, {after} KiB after");
+    Ok(())
+}
+
+/// A model whose vocabulary has 20,000 control tokens of 600 bytes.
+fn with_long_specials(path: &Path) -> anyhow::Result<()> {
+    let recipe = Recipe { vocabulary: 20_259, ..Recipe::tiny(Format::F16, 1) };
+    let mut metadata = recipe.metadata();
+    for (key, value) in &mut metadata {
+        let is_filler = |at: usize| at >= 259;
+        match value {
+            Metadata::Texts(tokens) if key == "tokenizer.ggml.tokens" => {
+                for (at, token) in tokens.iter_mut().enumerate().filter(|(at, _)| is_filler(*at)) {
+                    *token = format!("{at:05}{}", "x".repeat(595));
+                }
+            }
+            Metadata::Signeds(kinds) if key == "tokenizer.ggml.token_type" => {
+                kinds
+                    .iter_mut()
+                    .enumerate()
+                    .filter(|(at, _)| is_filler(*at))
+                    .for_each(|it| *it.1 = 3);
+            }
+            _ => {}
+        }
+    }
+    let tensors = recipe.tensors();
+    fs::write(path, header_bytes(3, &metadata, &tensors))?;
+    let weights = tensors.iter().filter_map(|tensor| {
+        let rows = tensor.dimensions.iter().skip(1).product();
+        tensor.kind.bytes(*tensor.dimensions.first()?, rows)
+    });
+    let bytes: u64 = weights.map(|bytes| bytes.next_multiple_of(32)).sum();
+    let file = fs::File::options().write(true).open(path)?;
+    let header = file.metadata()?.len();
+    file.set_len(header + bytes)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r3_a_vocabulary_that_would_take_much_memory_is_refused_by_name() -> anyhow::Result<()> {
+    let scene = Scene::new().await?;
+    let (status, told) = scene.answered(&plain("ember")).await?;
+    assert_eq!(status, 200, "{told}");
+    let before = scene.memory_kib();
+    let file = scene.house.folder().join("wordy.gguf");
+    with_long_specials(&file)?;
+    scene.node().import(&file, Some("wordy")).await?;
+    for _ in 0..3 {
+        let (status, told) = scene.answered(&plain("wordy")).await?;
+        let words = told["error"]["message"].as_str().unwrap_or_default();
+        assert!(status >= 400 && words.contains("too many special tokens"), "{status} {told}");
+    }
+    let after = scene.memory_kib();
+    println!("r3: {before} KiB before, {after} KiB after, allowed {} KiB", before + GROWTH_MAX);
+    assert!(after <= before + GROWTH_MAX, "{before} KiB before, {after} KiB after");
+    // A header of 116 MiB is not even imported.
+    let mut bytes = fs::read(&file)?;
+    let key = b"tokenizer.ggml.tokens";
+    let at = bytes.windows(key.len()).position(|it| it == key).context("it has tokens")?;
+    // Behind the key: a list of texts, its length, and the length of the first text.
+    let at = at + key.len() + 4 + 4 + 8;
+    bytes[at..at + 8].copy_from_slice(&(116_u64 << 20).to_le_bytes());
+    let file = scene.house.folder().join("long.gguf");
+    fs::write(&file, &bytes)?;
+    fs::File::options().write(true).open(&file)?.set_len(200 << 20)?;
+    let refused = scene.node().import(&file, Some("long")).await.unwrap_err();
+    let refused = format!("{refused:#}");
+    assert!(refused.contains("long.gguf") && refused.contains("the most is"), "{refused}");
     Ok(())
 }
 

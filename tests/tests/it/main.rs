@@ -58,6 +58,7 @@ mod sleeping;
 mod soak;
 mod standing;
 mod timeline;
+mod touched;
 #[cfg(target_os = "linux")]
 mod waking;
 mod ways;

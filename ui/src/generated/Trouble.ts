@@ -46,6 +46,14 @@ model: string,
 /**
  * Where it is.
  */
+file: string, } | { "kind": "model_file_being_read", 
+/**
+ * The model's name.
+ */
+model: string, 
+/**
+ * Where it is.
+ */
 file: string, } | { "kind": "model_unreadable", 
 /**
  * The model's name.

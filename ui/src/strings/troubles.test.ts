@@ -48,6 +48,7 @@ const TROUBLES: OneOfEach<Trouble> = {
   model_file_gone: { kind: 'model_file_gone', model: 'ember', file: '/models/e.gguf' },
   models_folder_away: { kind: 'models_folder_away', folder: '/disk/models', models: 3 },
   model_file_changed: { kind: 'model_file_changed', model: 'ember', file: '/models/e.gguf' },
+  model_file_being_read: { kind: 'model_file_being_read', model: 'ember', file: '/models/e.gguf' },
   model_unreadable: { kind: 'model_unreadable', model: 'ember', reason: because('no magic') },
   settings_broken: { kind: 'settings_broken', file: '/data/settings.toml', line: 12, column: 5, reason: 'expected a string' },
   setting_unfit: { kind: 'setting_unfit', setting: 'device.name', value: 'x', reason: 'a name' },

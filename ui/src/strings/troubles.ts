@@ -45,6 +45,7 @@ export function troubleWords(trouble: Trouble): string {
     case 'model_file_gone': return says.model_file_gone(trouble.model, trouble.file);
     case 'models_folder_away': return says.models_folder_away(trouble.folder, trouble.models);
     case 'model_file_changed': return says.model_file_changed(trouble.model, trouble.file);
+    case 'model_file_being_read': return says.model_file_being_read(trouble.model, trouble.file);
     case 'model_unreadable': return says.model_unreadable(trouble.model, ended(why(trouble.reason)));
     case 'settings_broken':
       return says.settings_broken(trouble.file, whole(trouble.line), whole(trouble.column), ended(trouble.reason));

@@ -58,6 +58,13 @@ enum Trouble {
         /// Where it is.
         file: String,
     },
+    /// It may have changed, so all of it is read before the model is used again.
+    ModelFileBeingRead {
+        /// The model's name.
+        model: String,
+        /// Where it is.
+        file: String,
+    },
     /// It cannot be read.
     ModelUnreadable {
         /// The model's name.

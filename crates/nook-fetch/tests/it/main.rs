@@ -269,7 +269,7 @@ fn self_signed() -> Arc<rustls::ServerConfig> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_file_has_one_writer() {
+async fn m5_one_file_has_one_writer() {
     let (desk, bytes) = (Desk::new(), model(2 * MEGABYTE, 12));
     desk.server.serve(PATH, desk.serve(&bytes).failing(Fault::StallAfter(MEGABYTE)));
     let (stop, mut heard) = (CancellationToken::new(), desk.told.subscribe());

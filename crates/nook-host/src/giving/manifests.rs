@@ -191,6 +191,8 @@ fn keep(folder: &Path, path: &Path, bytes: &[u8], given: &[ModelDigest]) -> io::
 
 #[cfg(test)]
 mod tests {
+    use nook_resources::file_place::FilePlace;
+
     use super::*;
 
     const EMBER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
@@ -199,7 +201,8 @@ mod tests {
     async fn while_one_is_made_another_one_waits_and_after_a_failure_it_is_made_anew() {
         let file = ModelFile::open(Path::new(EMBER)).unwrap();
         let model = file.digest().unwrap();
-        let given = Given { model, name: "amber".to_owned(), layers: 6, file: file.clone() };
+        let place = FilePlace::new(EMBER.into());
+        let given = Given { model, name: "amber".to_owned(), layers: 6, file: file.clone(), place };
         let (_give, given) = watch::channel(Arc::new(vec![given]));
         let manifests = Manifests::default();
         let (making, outcome) = watch::channel(None);

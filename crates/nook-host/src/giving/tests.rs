@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use nook_base::PeerId;
 use nook_base::limits::CHUNK_BYTES;
 use nook_base::tasks::Tasks;
-use nook_model::Manifest;
+use nook_base::{FileStamp, NotedFile, PeerId};
+use nook_model::{Manifest, ModelFile};
 use nook_mux::CallError;
 use nook_mux::testing::call;
+use nook_resources::file_place::FilePlace;
 use nook_trust::{Gate, GatePolicy, TrustLevel};
 use nook_wire::PieceAssembly;
 use tokio_util::sync::CancellationToken;
@@ -24,7 +25,7 @@ const PADDING: usize = 4 << 20;
 /// only manifests need it.
 struct Giver {
     model: ModelDigest,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     bytes: Vec<u8>,
     giving: Giving,
     pass: CopyPass,
@@ -47,14 +48,17 @@ impl Giver {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("amber.gguf");
         std::fs::write(&path, &bytes).unwrap();
-        let file = ModelFile::open(&path).unwrap();
+        let stamp = Some(FileStamp::of(&std::fs::metadata(&path).unwrap()));
+        let noted = NotedFile { path: path.clone(), stamp };
+        let file = ModelFile::open_noted(&noted).unwrap();
         let model = model(&file);
-        let one = Given { model, name: "amber".to_owned(), layers: 6, file };
+        let place = FilePlace::noted(path, stamp);
+        let one = Given { model, name: "amber".to_owned(), layers: 6, file, place };
         let giving = Giving::new(Traffic::default());
         giving.give(Arc::new(vec![one]));
         let gate = Gate::new(GatePolicy::DEFAULT, [(PEER, TrustLevel::Trusted)]);
         let pass = CopyPass { pass: gate.admit(PEER).unwrap(), revoked: CancellationToken::new() };
-        Self { model, _folder: folder, bytes, giving, pass, tasks: Tasks::new() }
+        Self { model, folder, bytes, giving, pass, tasks: Tasks::new() }
     }
 
     fn length(&self) -> u64 {
@@ -222,6 +226,36 @@ async fn a_file_of_another_length_in_its_place_is_not_gone_on_with() {
     longer.push(9);
     let _elsewhere = giver.reopens(&longer);
     assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn m6_a_file_that_somebody_wrote_to_is_not_given_whatever_its_time_says() {
+    let giver = Giver::truthful();
+    let (mut call, _kept) = giver.asks(Want { model: giver.model, ..want(0, 4) }).await;
+    assert_eq!(take(&mut call, 0, 4).await, b"GGUF");
+    let path = giver.giving.given.borrow()[0].place.now();
+    let modified = std::fs::metadata(&path).unwrap().modified().unwrap();
+    std::fs::write(&path, [&giver.bytes[..giver.bytes.len() - 1], b"x"].concat()).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_modified(modified).unwrap();
+    call.send(Message::Want(Want { model: giver.model, ..want(0, 4) })).await.unwrap();
+    assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
+    let (mut call, _kept) = giver.asks(giver.wants_manifest(0, 16)).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_this_device_moves_is_asked_for_again_shortly() {
+    let giver = Giver::truthful();
+    let place = giver.giving.given.borrow()[0].place.clone();
+    let (old, new) = (place.now(), giver.folder.path().join("new.gguf"));
+    place.expect(new.clone());
+    std::fs::rename(&old, &new).unwrap();
+    let (mut call, _kept) = giver.asks(Want { model: giver.model, ..want(0, 4) }).await;
+    place.settle(Some(FileStamp::of(&std::fs::metadata(&new).unwrap())));
+    assert_eq!(refusal(&mut call).await, ErrorCode::Busy);
 }
 
 #[tokio::test]

@@ -220,6 +220,7 @@ impl<C> Host<C> {
             name: entry.listed.name.clone(),
             layers: entry.layers(),
             file: entry.file.clone(),
+            place: entry.listed.path.clone(),
         });
         self.copies.given = Arc::new(given.collect());
         // Also where nothing is told anew: a file that was opened again replaces the one from

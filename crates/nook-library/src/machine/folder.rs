@@ -7,8 +7,7 @@ use nook_api::views::{
 };
 use nook_api::{Answer, NodeError};
 use nook_base::ErrorCode;
-use nook_resources::open_models::FilePlace;
-use nook_store::{FileStanding, ModelEntry, MoveError, SettingValue};
+use nook_store::{FileStanding, ModelEntry, MoveError, SettingValue, Stamps};
 use tokio::sync::watch;
 
 use super::ModelLibrary;
@@ -121,18 +120,18 @@ impl ModelLibrary {
                 // Whoever hears it may ask for another folder at once.
                 self.answer_done(answer, Err(refusal(&error)));
             }
-            NotBrought::Broke(error) => {
+            NotBrought::Broke(error, stamps) => {
                 if error != MoveError::Stopped {
                     tracing::warn!(%error, "the models stay where they are");
                     self.moving.problem = Some(refusal(&error).into());
                 }
-                self.on_cleared();
+                self.on_cleared(&stamps);
             }
             NotBrought::Lost => {
                 let words =
                     "The move broke off. Close Inglenook and start it again: that takes it back.";
                 self.moving.problem = Some(NodeError::new(ErrorCode::Cancelled, words).into());
-                self.on_cleared();
+                self.on_cleared(&Stamps::new());
             }
         }
     }
@@ -162,10 +161,12 @@ impl ModelLibrary {
                 return self.run(Job::Undo(prepared));
             }
         };
-        self.library.moved(chosen.as_deref());
+        self.library.moved(chosen.as_deref(), &prepared.stamps());
         self.downloads.keep_in(self.library.downloads_folder());
         self.parts_moved();
-        self.places(|place| place.settle());
+        for entry in &self.entries {
+            entry.listed.path.settle(self.library.get(entry.digest()).and_then(|it| it.stamp));
+        }
         for (digest, file) in files {
             for entry in self.entries.iter_mut().filter(|entry| entry.digest() == digest) {
                 entry.file = file.clone();
@@ -179,7 +180,8 @@ impl ModelLibrary {
     }
 
     /// The move is over, and all that it left.
-    pub(super) fn on_cleared(&mut self) {
+    pub(super) fn on_cleared(&mut self, stamps: &Stamps) {
+        self.library.stayed(stamps);
         self.end_move();
         // What the disk of another folder holds may be more than was known of the last one.
         self.read_models();
@@ -188,13 +190,14 @@ impl ModelLibrary {
     /// Nothing is on its way any more.
     fn end_move(&mut self) {
         // Those that were moved have settled.
-        self.places(|place| place.stay());
+        for entry in &self.entries {
+            entry.listed.path.stay();
+            if let Some(model) = self.library.get(entry.digest()) {
+                entry.listed.path.lies(&model.path, model.stamp);
+            }
+        }
         self.moving.job = None;
         self.start_downloads();
-    }
-
-    fn places(&self, change: impl Fn(&FilePlace)) {
-        self.entries.iter().for_each(|entry| change(&entry.listed.path));
     }
 
     /// Says that the folder is away, or says it no more.

@@ -2,10 +2,10 @@
 //!
 //! The folder may lie on a disk of the network that does not answer for minutes, so nothing here
 //! waits on the node's event loop: it begins a look once a second, unless one is under way. A look
-//! reads the headers of all models where the folder came or went, or where a move asks for it. What
-//! it has seen counts only if the list is still what it was when the look began: imports and
-//! removals meanwhile are newer. What it has seen of downloads counts for those that no job has in
-//! hand.
+//! reads the headers of all models where the folder came or went, where somebody has touched a
+//! file, or where a move asks for it. What it has seen counts only if the list is still what it was
+//! when the look began: imports and removals meanwhile are newer. What it has seen of downloads
+//! counts for those that no job has in hand.
 
 use super::ModelLibrary;
 use crate::events::Job;
@@ -41,7 +41,7 @@ impl ModelLibrary {
             self.moving.looking.is_unread = true;
             return;
         };
-        let FolderSeen { library, is_there, disk_free, downloads, found, parts } = seen;
+        let FolderSeen { library, is_there, disk_free, downloads, states, found, parts } = seen;
         let is_now = library.folder() == self.library.folder();
         if is_now {
             self.downloads.note_disk_free(disk_free);
@@ -50,18 +50,18 @@ impl ModelLibrary {
             }
         }
         let still = self.moving.job.is_none();
+        let is_listed = is_now && still && library.models() == self.library.models();
         match found {
             // What was read before the headers were asked for again may be out of date.
-            Some(found)
-                if is_now
-                    && still
-                    && !self.moving.looking.is_unread
-                    && library.models() == self.library.models() =>
-            {
+            Some(found) if is_listed && !self.moving.looking.is_unread => {
                 self.parts.seen(parts);
                 self.on_read(found, !is_there);
             }
             Some(_) => self.moving.looking.is_unread = true,
+            // Somebody has touched a file.
+            None if is_listed && self.rereading.is_news(&states) => {
+                self.moving.looking.is_unread = true;
+            }
             None => {}
         }
         if still && self.moving.looking.is_unread {
@@ -75,11 +75,13 @@ impl ModelLibrary {
             let digest = entry.digest();
             if let Some(known) = self.entries.iter().find(|known| known.digest() == digest) {
                 // Whoever holds a copy of it hears of the next move.
+                known.listed.path.lies(&entry.listed.path.now(), entry.listed.path.stamp());
                 entry.listed.path = known.listed.path.clone();
             }
         }
         self.entries = found.entries;
         self.moving.missing = found.missing;
+        self.rereading.states = found.states;
         self.moving.is_away = is_away;
         if is_away {
             self.downloads.rest();

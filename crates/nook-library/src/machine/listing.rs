@@ -26,7 +26,7 @@ impl ModelLibrary {
                 let wording = Wording::EndsOnTheirWay { model: found.name.clone() };
                 NodeError::new(ErrorCode::BadModel, words).worded(wording)
             });
-            away.or(coming).unwrap_or_else(|| {
+            away.or(coming).or_else(|| self.being_read_error(found)).unwrap_or_else(|| {
                 let words =
                     format!("The file of {} is missing or damaged; import it again.", found.name);
                 NodeError::new(ErrorCode::BadModel, words)
@@ -97,7 +97,7 @@ impl ModelLibrary {
         if let Some(known) = self.entries.iter().find(|known| known.digest() == entry.digest()) {
             // Whoever holds a copy of it hears when the file moves, or that another one took its
             // place.
-            known.listed.path.lies(&model.path);
+            known.listed.path.lies(&model.path, model.stamp);
             entry.listed.path = known.listed.path.clone();
         }
         self.entries.retain(|known| known.digest() != entry.digest());

@@ -2,6 +2,7 @@
 //! test.
 
 mod parts;
+mod touched;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use nook_api::views::{CopyExtent, DownloadAsk, DownloadState, DownloadView, ModelView, MoveState};
 use nook_base::{ErrorCode, PeerId};
 use nook_fetch::{FetchError, HouseSource};
-use nook_store::{HomeChoice, Take};
+use nook_store::{HomeChoice, Stamps, Take};
 use nook_wire::{Have, HaveModel};
 use tokio::sync::oneshot;
 
@@ -174,6 +175,7 @@ fn job_line(job: &Job) -> String {
         Job::Delete { .. } => "delete the files".to_owned(),
         Job::Import { .. } => "check a file".to_owned(),
         Job::Bring { wanted, .. } => format!("bring {} models", wanted.len()),
+        Job::Reread(_) => "read a file again".to_owned(),
         Job::Settle(_) => "settle".to_owned(),
         Job::Undo(_) => "take it back".to_owned(),
         Job::CloseWhenIdle(_) => "close the worker when it is idle".to_owned(),
@@ -377,7 +379,7 @@ fn a_move_waits_for_downloads_and_is_chosen_last() {
     assert_eq!(waiting.try_recv().unwrap(), Ok(()));
     assert_eq!(scene.on(LibraryEvent::Brought(Box::new(brought))), ["choose the folder"]);
     assert_eq!(scene.on(LibraryEvent::FolderChosen(Ok(to.clone()))), ["settle"]);
-    let begun = scene.on(LibraryEvent::Cleared);
+    let begun = scene.on(LibraryEvent::Cleared(Stamps::new()));
     assert_eq!(begun, ["fetch a.gguf", "fetch b.gguf", "look at the folder, all headers"]);
     let folder = scene.library.folder_view();
     assert_eq!((Path::new(&folder.path), folder.moving), (&*to.unwrap(), None));

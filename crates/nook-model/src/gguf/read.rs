@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use super::{
     DIMENSIONS_MAX, ELEMENTS_MAX, HEADER_BYTES_MAX, Header, KEY_BYTES_MAX, KEYS_MAX, LIST_MAX,
-    TENSOR_NAME_BYTES_MAX, TENSORS_MAX, TensorInfo, TensorType, Value,
+    LISTED_TEXTS_MAX, TENSOR_NAME_BYTES_MAX, TENSORS_MAX, TensorInfo, TensorType, Value,
 };
 use crate::error::Fault;
 
@@ -20,7 +20,8 @@ const TENSOR_BYTES_MIN: u64 = 32;
 impl Header {
     /// Reads the header of a file of `file_bytes` bytes from its beginning. Reads no tensor data.
     pub fn read(file: impl Read, file_bytes: u64) -> Result<Self, Fault> {
-        let mut source = Source { input: BufReader::new(file), at: 0, end: file_bytes };
+        let input = BufReader::new(file);
+        let mut source = Source { input, at: 0, end: file_bytes, listed_texts: 0 };
         if source.u32("the magic number")? != MAGIC {
             return Err(Fault::NotGguf);
         }
@@ -113,6 +114,8 @@ struct Source<R> {
     at: u64,
     /// Length of the file.
     end: u64,
+    /// Texts in all lists so far.
+    listed_texts: u64,
 }
 
 impl<R: Read> Source<R> {
@@ -247,6 +250,9 @@ impl<R: Read> Source<R> {
                 Value::Bools(truths)
             }
             8 => {
+                let listed = self.listed_texts.saturating_add(length);
+                self.check_count("texts in lists", listed, LISTED_TEXTS_MAX, 0)?;
+                self.listed_texts = listed;
                 let mut texts = Vec::with_capacity(count);
                 for _ in 0..count {
                     texts.push(self.text(key, HEADER_BYTES_MAX)?);

@@ -18,6 +18,7 @@ mod fixtures;
 mod gpu;
 mod gpu_beside;
 mod gpu_references;
+mod hostile;
 mod manifest;
 mod mistakes;
 mod newer_sessions;

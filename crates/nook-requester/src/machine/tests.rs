@@ -19,7 +19,7 @@ use crate::choice::outlook::{Outlook, Present, Wanted};
 use crate::machine::probing::Asked;
 use nook_api::{Prompt, REPLIES_WAITING_MAX, Reach, Sampling};
 use nook_resources::adverts::Heard;
-use nook_resources::open_models::FilePlace;
+use nook_resources::file_place::FilePlace;
 use nook_resources::testing::no_sandboxes;
 
 const MODEL: ModelDigest = ModelDigest([1; 32]);

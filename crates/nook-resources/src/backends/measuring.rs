@@ -14,8 +14,8 @@ use nook_shard::{Worker, WorkerError, WorkerLimits};
 use nook_wire::{GpuReport, Message, Open, PrefixHash, StepHead, WorkerMessage};
 
 use super::Pace;
+use crate::file_place::FilePlace;
 use crate::memory::memory_free;
-use crate::open_models::FilePlace;
 use crate::workers::WorkerSource;
 
 /// Longest time for one device, its start and the loading of a few layers included.

@@ -3,8 +3,9 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use nook_base::{LayerRange, ModelPart};
+use nook_base::{ErrorCode, FileStamp, LayerRange, ModelPart, NotedFile};
 use nook_model::{ModelFile, Presence};
+use nook_shard::WorkerError;
 
 use crate::host::{Host, LAYERS, MODEL, Opening, Refused, bits};
 
@@ -42,4 +43,41 @@ async fn a_worker_that_began_with_a_part_goes_on_with_the_whole_that_came_elsewh
         let mut talk = host.open(Opening::of(1, layers)).await.unwrap().seeded(3);
         assert_eq!(bits(&talk.walk(&[4]).await.unwrap()), bits(&host.alone(layers, 3, 4)));
     }
+}
+
+#[tokio::test]
+async fn m6_a_worker_loads_nothing_of_a_file_that_somebody_wrote_to() {
+    let host = Host::start_empty().await;
+    let noted = || {
+        let stamp = Some(FileStamp::of(&std::fs::metadata(&host.file).unwrap()));
+        NotedFile { path: host.file.clone(), stamp }
+    };
+    let (first, rest) = (LayerRange::with_len(0, 1), LayerRange::with_len(1, LAYERS - 1));
+    let (good, bytes) = (noted(), std::fs::read(&host.file).unwrap());
+    host.worker.load(&good, MODEL, ModelPart::inner(first)).await.unwrap();
+    // In its place, and by another file in its place: the worker has the first one open.
+    for by_another in [false, true] {
+        let modified = std::fs::metadata(&host.file).unwrap().modified().unwrap();
+        let mut other = bytes.clone();
+        *other.last_mut().unwrap() ^= 1;
+        if by_another {
+            std::fs::remove_file(&host.file).unwrap();
+        }
+        std::fs::write(&host.file, &other).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&host.file).unwrap();
+        file.set_modified(modified).unwrap();
+        let refused = host.worker.load(&good, MODEL, ModelPart::inner(rest)).await;
+        let Err(WorkerError::Refused { code, sentence }) = refused else { panic!("{refused:?}") };
+        assert_eq!(code, ErrorCode::BadModel, "{sentence}");
+        // A conversation names no file.
+        let Err(Refused(code)) = host.open(Opening::of(1, rest)).await else { panic!("it opens") };
+        assert_eq!(code, ErrorCode::BadModel);
+        assert_eq!(host.status().await.held, [first]);
+    }
+    // Read again and found to be what it was.
+    std::fs::write(&host.file, &bytes).unwrap();
+    host.worker.load(&noted(), MODEL, ModelPart::inner(rest)).await.unwrap();
+    let all = LayerRange::all(LAYERS);
+    let mut talk = host.open(Opening::of(1, all)).await.unwrap().seeded(3);
+    assert_eq!(bits(&talk.walk(&[4]).await.unwrap()), bits(&host.alone(all, 3, 4)));
 }

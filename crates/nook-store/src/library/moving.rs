@@ -16,6 +16,7 @@
 //! it has to answer also when the disk of the others is away.
 
 mod files;
+mod stamps;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,13 +24,15 @@ use std::{fs, io};
 
 use files::{check_room, copy, file_bytes, is_one_disk, make_folder, succeeded};
 use serde::{Deserialize, Serialize};
+use stamps::Noted;
 
-use super::{FOLDER, Library, partial_file_name};
-use nook_base::Extent;
+use super::{FOLDER, Library};
 
 use crate::durable::{self, Deed, FileError};
 use crate::home::Home;
 use crate::json;
+
+pub use stamps::Stamps;
 
 /// The folder of unfinished downloads, in that of the models.
 pub(super) const DOWNLOADS: &str = "downloads";
@@ -123,6 +126,7 @@ pub struct MovePlan {
     from: Option<PathBuf>,
     to: Option<PathBuf>,
     models: Vec<String>,
+    noted: Noted,
 }
 
 /// A move that can be made, and was written down.
@@ -134,6 +138,7 @@ pub struct ModelsMove {
     to: PathBuf,
     /// Whether both folders are on one disk.
     renames: bool,
+    noted: Noted,
 }
 
 /// What moves from where to where; kept while it does. Absent folders are the usual one.
@@ -174,22 +179,9 @@ impl Library {
             from: self.chosen.clone(),
             to: to.map(Path::to_owned),
             models: self.own_files().filter_map(|model| name(&model.path)).collect(),
-        }
-    }
-
-    /// Everything was moved and the setting is changed: from now on the files are there.
-    pub fn moved(&mut self, to: Option<&Path>) {
-        self.chosen = to.map(Path::to_owned);
-        let folder = self.folder().to_owned();
-        let partial = self.partial_folder();
-        for model in &mut self.models {
-            if model.extent == Extent::Ends {
-                model.path = partial.join(partial_file_name(model.digest));
-            } else if model.is_moved()
-                && let Some(name) = model.path.file_name()
-            {
-                model.path = folder.join(name);
-            }
+            noted: Noted::of(
+                self.own_files().filter_map(|model| Some((name(&model.path)?, model.stamp?))),
+            ),
         }
     }
 }
@@ -302,7 +294,8 @@ impl MovePlan {
         let note_path = note_path(&self.home);
         json::save(&note_path, &note)?;
         let (from, to) = (from.to_owned(), to.to_owned());
-        let mut noted = ModelsMove { note_path, note, from, to, renames: false };
+        let mut noted =
+            ModelsMove { note_path, note, from, to, renames: false, noted: self.noted.clone() };
         // From here on whatever is made is taken back, now or by the next start.
         match noted.get_ready(&self.home, free) {
             Ok(()) => Ok(noted),
@@ -347,6 +340,13 @@ impl ModelsMove {
         self.renames
     }
 
+    /// What the models' files are where they lie now, by their names: of those that were what was
+    /// noted of them before they got there.
+    #[must_use]
+    pub fn stamps(&self) -> Stamps {
+        self.noted.now()
+    }
+
     /// How much there is to move.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -369,8 +369,11 @@ impl ModelsMove {
         for file in &self.note.files {
             let (from, to) = (self.from.join(&file.name), self.to.join(&file.name));
             whole &= match (file_bytes(&from), file_bytes(&to)) {
-                (None, Some(_)) => succeeded(fs::rename(&to, &from), &to),
-                (Some(_), Some(_)) => succeeded(fs::remove_file(&to), &to),
+                (None, Some(_)) => succeeded(self.noted.rename(&file.name, &to, &from), &to),
+                (Some(_), Some(_)) => {
+                    self.noted.stays(&file.name);
+                    succeeded(fs::remove_file(&to), &to)
+                }
                 (Some(_), None) => true,
                 // Perhaps their disk is away: they are looked for again.
                 (None, None) => false,
@@ -462,14 +465,15 @@ impl ModelsMove {
     ) -> Result<(), MoveError> {
         let (from, to) = (self.from.join(&file.name), self.to.join(&file.name));
         if self.renames {
-            match fs::rename(&from, &to) {
+            match self.noted.rename(&file.name, &from, &to) {
                 Ok(()) => return Ok(()),
                 // A folder of another disk may be mounted among those of one.
                 Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
                 Err(error) => return Err(FileError::new(&to, Deed::Write, &error).into()),
             }
         }
-        copy(&from, &to, file.bytes, stop, told)
+        let copying = || copy(&from, &to, file.bytes, stop, told);
+        self.noted.copy(&file.name, &from, &to, copying)
     }
 
     /// Makes renames durable. A system that cannot say so has done what it can.
@@ -521,7 +525,8 @@ pub fn recover_move(home: &Home, chosen: Option<&Path>) {
     let named = |text: &Option<String>| text.as_deref().map(PathBuf::from);
     let (noted_from, noted_to) = (named(&note.from), named(&note.to));
     let (from, to) = (folder_of(home, noted_from.as_deref()), folder_of(home, noted_to.as_deref()));
-    let interrupted = ModelsMove { note_path, note, from, to, renames: false };
+    let noted = Noted::default();
+    let interrupted = ModelsMove { note_path, note, from, to, renames: false, noted };
     if chosen == noted_to.as_deref() {
         tracing::info!("a move of the models is finished");
         interrupted.settle();

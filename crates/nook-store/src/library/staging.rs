@@ -7,9 +7,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nook_base::ModelDigest;
+use nook_base::{FileStamp, ModelDigest};
 
 use super::MODELS_MAX;
+use super::standing::stamp_before_digest;
 use crate::durable::{self, Deed, FileError, Readers};
 
 /// Files of one name that are tried; beyond, the last import's litter is overwritten.
@@ -99,6 +100,8 @@ pub struct Staged {
     moves: bool,
     digest: ModelDigest,
     bytes: u64,
+    /// What the file was before all of it was digested and after that.
+    stamp: Option<FileStamp>,
 }
 
 /// A file in its place, which no list names yet.
@@ -106,6 +109,7 @@ pub struct Staged {
 pub(super) struct Settled {
     path: PathBuf,
     came: Came,
+    stamp: Option<FileStamp>,
 }
 
 /// How a file came to its place, and so what undoes that.
@@ -146,6 +150,7 @@ impl Stager {
             moves: take == Take::Move,
             digest: ModelDigest([0; 32]),
             bytes: found.len(),
+            stamp: None,
         };
         if matches!(take, Take::Copy | Take::Link) {
             let temporary = durable::temporary_beside(&self.folder.join(IMPORT));
@@ -160,8 +165,13 @@ impl Stager {
         if now_long(used) != staged.bytes || now_long(&staged.source) != staged.bytes {
             return Err(ImportError::SourceChanged { path: source.to_owned() });
         }
+        let stamp = stamp_before_digest(used).map_err(|error| reading(&error))?;
         staged.digest = digest_of(used)
             .map_err(|reason| ImportError::BadModel { path: source.to_owned(), reason })?;
+        if stamp_of(used) != Some(stamp) {
+            return Err(ImportError::SourceChanged { path: source.to_owned() });
+        }
+        staged.stamp = Some(stamp);
         Ok(staged)
     }
 }
@@ -185,12 +195,20 @@ impl Staged {
         &self.source
     }
 
+    /// What the file was when all of it was digested.
+    pub(super) fn stamp(&self) -> Option<FileStamp> {
+        self.stamp
+    }
+
     /// Gives the file its place in `folder`, named after `name`. On an error it is where it was.
     pub(super) fn settle(mut self, folder: &Path, name: &str) -> Result<Settled, FileError> {
         let (from, came) = match &self.copy {
             Some(copy) => (copy, Came::Copied),
             None if self.moves => (&self.source, Came::Moved(self.source.clone())),
-            None => return Ok(Settled { path: self.source.clone(), came: Came::Stayed }),
+            None => {
+                let (path, stamp) = (self.source.clone(), self.stamp);
+                return Ok(Settled { path, came: Came::Stayed, stamp });
+            }
         };
         // A file without an entry is left by a start that was killed, or the user's: it stays, and
         // this one gets a number.
@@ -201,9 +219,9 @@ impl Staged {
             .find(|path| fs::symlink_metadata(path).is_err())
             .unwrap_or_else(|| folder.join(format!("{name}.gguf")));
         let failed = |error: &io::Error| FileError::new(&path, Deed::Write, error);
-        fs::rename(from, &path).map_err(|error| failed(&error))?;
+        let stamp = rename_noted(from, &path, self.stamp).map_err(|error| failed(&error))?;
         self.copy = None;
-        let settled = Settled { path: path.clone(), came };
+        let settled = Settled { path: path.clone(), came, stamp };
         if let Err(error) = durable::flush_folder_of(&path) {
             settled.undo();
             return Err(failed(&error));
@@ -216,6 +234,11 @@ impl Settled {
     /// Where the file is.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What it is there; absent where it was changed since it was digested.
+    pub(super) fn stamp(&self) -> Option<FileStamp> {
+        self.stamp
     }
 
     /// Whether it is the library's own.
@@ -242,6 +265,24 @@ impl Drop for Staged {
             let _ = fs::remove_file(copy);
         }
     }
+}
+
+/// Gives a file another name, which changes its stamp; the new one, where the file had the `noted`
+/// one before. Absent where it had not: then nobody knows what it is.
+pub(super) fn rename_noted(
+    from: &Path,
+    to: &Path,
+    noted: Option<FileStamp>,
+) -> io::Result<Option<FileStamp>> {
+    let before = stamp_of(from);
+    fs::rename(from, to)?;
+    let noted = noted.filter(|_| before == noted);
+    Ok(stamp_of(to).filter(|now| noted.is_some_and(|noted| now.is_renamed(&noted))))
+}
+
+/// The stamp of the file at `path`, where there is one.
+pub(super) fn stamp_of(path: &Path) -> Option<FileStamp> {
+    fs::metadata(path).ok().map(|found| FileStamp::of(&found))
 }
 
 fn copy(source: &Path, target: &Path) -> Result<(), FileError> {

@@ -15,3 +15,4 @@ mod peers;
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;
 mod settings;
+mod touched;

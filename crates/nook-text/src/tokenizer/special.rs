@@ -9,8 +9,8 @@ use aho_corasick::{AhoCorasick, Input, MatchKind};
 use nook_base::Vocabulary;
 use nook_base::vocabulary::TokenKind;
 
-use super::TokenizerError;
 use super::kinds::Kinds;
+use super::{SPECIAL_BYTES_MAX, SPECIALS_MAX, TokenizerError};
 
 /// A stretch of text, cut at special tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,10 @@ impl Specials {
                     strips_right: strips && !["<unk>", "<s>", "<|endoftext|>"].contains(&&**text),
                 });
             }
+        }
+        let (count, bytes) = (all.len(), different_bytes(&all));
+        if count > SPECIALS_MAX || bytes > SPECIAL_BYTES_MAX {
+            return Err(TokenizerError::TooManySpecials { count, bytes });
         }
         let added: Vec<Special<'_>> = all.iter().filter(|special| special.added).copied().collect();
         Ok(Self { all: Matcher::new(&all)?, added: Matcher::new(&added)? })
@@ -124,7 +128,10 @@ impl Matcher {
         let words = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(specials.iter().map(|special| special.text))
-            .map_err(|_| TokenizerError::TooManySpecials { count: specials.len() })?;
+            .map_err(|_| {
+                let (count, bytes) = (specials.len(), different_bytes(specials));
+                TokenizerError::TooManySpecials { count, bytes }
+            })?;
         let entries = specials
             .iter()
             .map(|special| Entry {
@@ -135,6 +142,20 @@ impl Matcher {
             .collect();
         Ok(Self { words, entries })
     }
+}
+
+/// Bytes of the specials, where beginnings that several have count once: so many places the matcher
+/// can be in.
+fn different_bytes(specials: &[Special<'_>]) -> usize {
+    let mut texts: Vec<&[u8]> = specials.iter().map(|special| special.text.as_bytes()).collect();
+    texts.sort_unstable();
+    let mut before: &[u8] = &[];
+    let mut bytes = 0;
+    for text in texts {
+        bytes += text.len() - text.iter().zip(before).take_while(|(a, b)| a == b).count();
+        before = text;
+    }
+    bytes
 }
 
 /// Phi-3's publisher strips white space after its added tokens (`rstrip`), which GGUF cannot say.
@@ -180,6 +201,18 @@ mod tests {
         check(Allowed::All, "", &[]);
         check(Allowed::All, "<s>", &["#0"]);
         check(Allowed::All, "a   b", &["a", "#2", " b"]);
+    }
+
+    #[test]
+    fn beginnings_that_several_specials_have_count_once() {
+        let bytes = |texts: &[&str]| {
+            let special =
+                |text| Special { id: 0, text, added: false, structure: false, strips_right: false };
+            let specials: Vec<_> = texts.iter().copied().map(special).collect();
+            different_bytes(&specials)
+        };
+        assert_eq!(bytes(&["<a>", "<b>", "<a>", "<"]), 5);
+        assert_eq!(bytes(&[]), 0);
     }
 
     #[test]

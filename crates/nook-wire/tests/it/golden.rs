@@ -346,8 +346,13 @@ fn setting_up() -> Golden<LocalMessage> {
             "0141000001020305000000090000000d 01048080808020d80404030201",
         ),
         (
-            LocalMessage::Load { path: "m.gguf".into(), model: ModelDigest([0x3c; 32]), part },
-            "0142000001020305000000090000002c 02066d2e676775663c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c00020100",
+            LocalMessage::Load {
+                path: "m.gguf".into(),
+                model: ModelDigest([0x3c; 32]),
+                part,
+                stamp: None,
+            },
+            "0142000001020305000000090000002d 02066d2e676775663c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c0002010000",
         ),
         (
             LocalMessage::Loaded { part, weight_bytes: 1 << 20, load_ms: 40 },

@@ -2,8 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{
-    ActivationDtype, Backend, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId,
-    Sensitive, WakeAddress,
+    ActivationDtype, Backend, ErrorCode, FileStamp, LayerRange, MacAddress, ModelDigest, ModelPart,
+    PeerId, Sensitive, WakeAddress,
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Document, GpuHolding, GpuKind, GpuReport, HEADER_BYTES,
@@ -36,6 +36,20 @@ fn part() -> impl Strategy<Value = ModelPart> {
 
 fn digest() -> impl Strategy<Value = ModelDigest> {
     any::<[u8; 32]>().prop_map(ModelDigest)
+}
+
+fn stamp() -> impl Strategy<Value = Option<FileStamp>> {
+    let time = || any::<Option<(i64, u32)>>();
+    let time_of = |time: Option<(i64, u32)>| {
+        time.map(|(seconds, nanos)| nook_base::FileTime { seconds, nanos })
+    };
+    let stamp = (any::<u64>(), time(), time(), any::<Option<u64>>());
+    prop::option::of(stamp.prop_map(move |(bytes, modified, changed, inode)| FileStamp {
+        bytes,
+        modified: time_of(modified),
+        changed: time_of(changed),
+        inode,
+    }))
 }
 
 fn mark() -> impl Strategy<Value = PrefixHash> {
@@ -306,10 +320,8 @@ fn local() -> impl Strategy<Value = LocalMessage> {
             backend: Backend::GpuAt(n.4),
             falls_back: n.5,
         }),
-        ("\\PC{0,90}", digest(), part()).prop_map(|(path, model, part)| LocalMessage::Load {
-            path: path.into(),
-            model,
-            part
+        ("\\PC{0,90}", digest(), part(), stamp()).prop_map(|(path, model, part, stamp)| {
+            LocalMessage::Load { path: path.into(), model, part, stamp }
         }),
         (part(), any::<(u64, u32)>()).prop_map(|(part, n)| LocalMessage::Loaded {
             part,

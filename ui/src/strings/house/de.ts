@@ -9,6 +9,8 @@ export const house: Strings['house'] = {
     models_folder_away: (folder, models) =>
       `Die Modelle werden in ${folder} gesucht, und der Ordner ist nicht da (${models === 1 ? 'ein Modell' : `${models} Modelle`}). Schließe seinen Datenträger an, oder wähle unter Modelle einen anderen Ordner. Gelöscht wurde nichts.`,
     model_file_changed: (model, file) => `${model} kann nicht benutzt werden: Die Datei ${file} hat sich geändert. Füge sie neu hinzu.`,
+    model_file_being_read: (model, file) =>
+      `${model} kann noch nicht benutzt werden: Die Datei ${file} hat sich vielleicht geändert und wird erst ganz gelesen.`,
     model_unreadable: (model, reason) => `${model} kann nicht benutzt werden: ${reason}`,
     settings_broken: (file, line, column, reason) =>
       `${file} ist in Zeile ${line}, Spalte ${column} nicht zu verstehen: ${reason} Berichtige das dort; bis dahin wird nichts gespeichert.`,

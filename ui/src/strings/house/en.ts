@@ -25,6 +25,8 @@ export const house = {
     models_folder_away: (folder: string, models: number) =>
       `The models are looked for in ${folder}, which is not there (${models === 1 ? 'one model' : `${models} models`}). Plug in its disk, or choose another folder under Models. Nothing was deleted.`,
     model_file_changed: (model: string, file: string) => `${model} cannot be used: the file ${file} has changed. Add it again.`,
+    model_file_being_read: (model: string, file: string) =>
+      `${model} cannot be used yet: its file ${file} may have changed, so all of it is read first.`,
     model_unreadable: (model: string, reason: string) => `${model} cannot be used: ${reason}`,
     settings_broken: (file: string, line: string, column: string, reason: string) =>
       `${file} cannot be understood at line ${line}, column ${column}: ${reason} Correct it there; until then nothing is saved.`,

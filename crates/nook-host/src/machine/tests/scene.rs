@@ -19,7 +19,8 @@ use crate::terms::{CopyPass, Guest};
 use nook_resources::adverts::Heard;
 use nook_resources::catalogue::{Entry, PartialEntry, PartialModels};
 use nook_resources::estimates::Estimates;
-use nook_resources::open_models::{FilePlace, Listed};
+use nook_resources::file_place::FilePlace;
+use nook_resources::open_models::Listed;
 
 pub(super) type Effect = HostEffect<&'static str>;
 pub(super) type Event = HostEvent<&'static str>;

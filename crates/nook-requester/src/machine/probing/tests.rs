@@ -29,7 +29,7 @@ const MODEL: ModelDigest = ModelDigest([1; 32]);
 fn wanted() -> Wanted {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
     let file = ModelFile::open(path.as_ref()).expect("the built-in model");
-    let place = nook_resources::open_models::FilePlace::new(path.into());
+    let place = nook_resources::file_place::FilePlace::new(path.into());
     let listed = Listed { name: "ember".to_owned(), digest: MODEL, path: place };
     Wanted { listed, file, aim: Aim::Measure }
 }
