@@ -220,11 +220,12 @@ fn came_of(came: &BTreeMap<String, Came>, name: &str) -> Came {
         true => told.starts_with(begin) && told.ends_with(end),
         false => told == name,
     };
-    let mut of = came.iter().filter(|(told, _)| is_it(told)).map(|(_, came)| *came).peekable();
-    match of.peek() {
-        None => Came::NotHere,
-        Some(_) if of.any(|came| came == Came::Failed) => Came::Failed,
-        Some(_) => Came::Passed,
+    let of: Vec<Came> =
+        came.iter().filter(|(told, _)| is_it(told)).map(|(_, came)| *came).collect();
+    match of.as_slice() {
+        [] => Came::NotHere,
+        of if of.contains(&Came::Failed) => Came::Failed,
+        _ => Came::Passed,
     }
 }
 
