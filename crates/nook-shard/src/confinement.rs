@@ -112,11 +112,11 @@ mod system {
         use std::env::consts::ARCH;
         use std::path::PathBuf;
 
+        use directories::BaseDirs;
         use landlock::{
             ABI, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _,
             RulesetCreatedAttr as _, path_beneath_rules,
         };
-        use nook_base::env;
         use seccompiler::{apply_filter_all_threads, compile_from_json};
 
         /// Calls of the system that fail with EACCES; see seccomp(2). Sockets to other processes of
@@ -155,9 +155,7 @@ mod system {
             let writing = AccessFs::from_write(LANDLOCK);
             // Drivers write to devices, and keep what they compiled.
             let temporary = std::env::temp_dir();
-            let caches = env::raw("XDG_CACHE_HOME")
-                .map(PathBuf::from)
-                .or_else(|| Some(PathBuf::from(env::raw("HOME")?).join(".cache")));
+            let caches = BaseDirs::new().map(|folders| folders.cache_dir().to_owned());
             let open = ["/dev".into(), temporary].into_iter().chain(caches);
             files(writing, open.collect(), writing)?;
             filter()

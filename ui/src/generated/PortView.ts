@@ -16,7 +16,7 @@ on: boolean,
  */
 base_url: string, 
 /**
- * Why it does not listen, when it should.
+ * Why it does not listen, when it should; or why some programs do not reach it.
  */
 problem: TroubleView | null, 
 /**

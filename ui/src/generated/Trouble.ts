@@ -110,7 +110,11 @@ address: string,
 /**
  * What the system said.
  */
-reason: Reason, } | { "kind": "port_not_local", 
+reason: Reason, } | { "kind": "port_shared", 
+/**
+ * The address.
+ */
+address: string, } | { "kind": "port_not_local", 
 /**
  * The address.
  */
