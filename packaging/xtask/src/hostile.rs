@@ -120,9 +120,8 @@ fn rust_tests<'a>(
     }
     // What failed stands in the report.
     let ended = tests.test();
-    let report = match fs::read_to_string(&report) {
-        Ok(report) => report,
-        Err(_) => return ended.context("the tests did not run"),
+    let Ok(report) = fs::read_to_string(&report) else {
+        return ended.context("the tests did not run");
     };
     for suite in Report::deserialize_from_str(&report)?.test_suites {
         for case in suite.test_cases {
@@ -167,9 +166,8 @@ fn page_tests<'a>(
     let ended = Program::new("npx", &places.ui())
         .args(["vitest", "run", "-t", &which, "--reporter=json", &out])
         .test();
-    let text = match fs::read_to_string(&report) {
-        Ok(text) => text,
-        Err(_) => return ended.context("the tests of the pages did not run"),
+    let Ok(text) = fs::read_to_string(&report) else {
+        return ended.context("the tests of the pages did not run");
     };
     let report: PageReport = serde_json::from_str(&text)?;
     for test in report.test_results.into_iter().flat_map(|file| file.assertion_results) {
