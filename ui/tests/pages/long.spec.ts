@@ -7,6 +7,8 @@ import { settle } from './visit';
 const MESSAGES = 1000;
 /** More than are in view, with as much above and below again. */
 const MOUNTED_MAX = 60;
+/** Frames without a change after which a page counts as still. */
+const STILL_FRAMES = 60;
 
 async function open(page: Page, messages = MESSAGES): Promise<void> {
   await page.addInitScript(() => { localStorage.setItem('inglenook.first-start', 'done'); });
@@ -53,12 +55,24 @@ test('a key in the message field draws no message anew', async ({ page }) => {
   await open(page);
   await settle(page);
   await page.getByTestId('prompt').click();
-  await page.evaluate(() => {
+  await page.evaluate((frames) => {
     const seen = { changes: 0 };
     const watch = new MutationObserver((changes) => { seen.changes += changes.length; });
     watch.observe(document.querySelector('[role="log"]') ?? document.body, { childList: true, subtree: true, characterData: true, attributes: true });
     Object.assign(window, { seen });
-  });
+    // Messages are mounted and measured for a while after a chat was opened, on a busy machine for longer.
+    return new Promise<void>((resolve) => {
+      let [before, still] = [0, 0];
+      const look = (): void => {
+        still = seen.changes === before ? still + 1 : 0;
+        before = seen.changes;
+        if (still < frames) { requestAnimationFrame(look); return; }
+        seen.changes = 0;
+        resolve();
+      };
+      look();
+    });
+  }, STILL_FRAMES);
   await page.keyboard.type('several words');
   await expect(page.getByTestId('prompt')).toHaveValue('several words');
   expect(await page.evaluate(() => (window as unknown as { seen: { changes: number } }).seen.changes)).toBe(0);
