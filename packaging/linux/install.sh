@@ -32,6 +32,14 @@ tell_desktop() {
     fi
 }
 
+# Takes out folders of the prefix that are empty, from this one on upwards.
+take_out_empty() {
+    folder=$1
+    while [ "$folder" != . ] && rmdir "$prefix/$folder" 2>/dev/null; do
+        folder=$(dirname "$folder")
+    done
+}
+
 # Takes out every file of the list, and folders that are empty then.
 take_out() {
     while IFS= read -r file; do
@@ -39,13 +47,10 @@ take_out() {
             '' | /* | *..*) continue ;;
         esac
         rm -f "$prefix/$file"
-        folder=$(dirname "$file")
-        while [ "$folder" != . ] && rmdir "$prefix/$folder" 2>/dev/null; do
-            folder=$(dirname "$folder")
-        done
+        take_out_empty "$(dirname "$file")"
     done <"$list"
     rm -f "$list"
-    rmdir "$prefix/share/doc/inglenook" 2>/dev/null || true
+    take_out_empty share/doc/inglenook
 }
 
 if [ "$remove" = yes ]; then
@@ -55,6 +60,11 @@ if [ "$remove" = yes ]; then
     fi
     take_out
     tell_desktop
+    # The desktop's own list of what is there, where nothing is there any more.
+    if [ "$(ls -A "$prefix/share/applications" 2>/dev/null)" = mimeinfo.cache ]; then
+        rm -f "$prefix/share/applications/mimeinfo.cache"
+    fi
+    take_out_empty share/applications
     echo "Inglenook is out of $prefix. Models, chats and settings stay; \`nook\` kept them in"
     echo "${XDG_DATA_HOME:-$HOME/.local/share}/inglenook unless you chose another folder."
     exit 0
