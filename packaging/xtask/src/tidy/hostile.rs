@@ -2,7 +2,7 @@
 //! has its row.
 //!
 //! The table is `docs/hostile.md`. A Rust test names its rows at the beginning (`t6_t8_frames_…`), a
-//! test of the window's pages too (`R4: shows …`). Rows of [`Rows::LETTERS`] only: other prefixes
+//! test of the window's pages too (`R4: shows …`). Rows of [`LETTERS`] only: other prefixes
 //! (`i9_…`, an invariant) mean something else.
 
 use std::collections::{BTreeMap, BTreeSet};
