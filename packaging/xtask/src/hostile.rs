@@ -107,7 +107,8 @@ fn rust_tests<'a>(
     let built = build::build(places)?;
     let names: Vec<String> = rows.map(|row| row.to_string().to_ascii_lowercase()).collect();
     let which = format!("test(/(^|::)([a-z][0-9]+_)*({})_/)", names.join("|"));
-    let report = places.target.join("nextest").join(PROFILE).join("junit.xml");
+    // Its store lies in the workspace, wherever Cargo builds.
+    let report = places.root.join("target/nextest").join(PROFILE).join("junit.xml");
     let _ = fs::remove_file(&report);
     let mut tests = rust::nextest(places)?
         .args(build::EVERYTHING)
@@ -120,10 +121,11 @@ fn rust_tests<'a>(
     }
     // What failed stands in the report.
     let ended = tests.test();
-    let Ok(report) = fs::read_to_string(&report) else {
-        return ended.context("the tests did not run");
+    let Ok(text) = fs::read_to_string(&report) else {
+        ended?;
+        bail!("the tests left no report in {}", report.display());
     };
-    for suite in Report::deserialize_from_str(&report)?.test_suites {
+    for suite in Report::deserialize_from_str(&text)?.test_suites {
         for case in suite.test_cases {
             let passed = matches!(case.status, TestCaseStatus::Success { .. });
             let name = case.name.as_str();
@@ -167,7 +169,8 @@ fn page_tests<'a>(
         .args(["vitest", "run", "-t", &which, "--reporter=json", &out])
         .test();
     let Ok(text) = fs::read_to_string(&report) else {
-        return ended.context("the tests of the pages did not run");
+        ended?;
+        bail!("the tests of the pages left no report in {}", report.display());
     };
     let report: PageReport = serde_json::from_str(&text)?;
     for test in report.test_results.into_iter().flat_map(|file| file.assertion_results) {
