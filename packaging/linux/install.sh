@@ -40,7 +40,7 @@ take_out_empty() {
     done
 }
 
-# Takes out every file of the list, and folders that are empty then.
+# Takes out every file that is named on standard input, and folders that are empty then.
 take_out() {
     while IFS= read -r file; do
         case $file in
@@ -48,9 +48,7 @@ take_out() {
         esac
         rm -f "$prefix/$file"
         take_out_empty "$(dirname "$file")"
-    done <"$list"
-    rm -f "$list"
-    take_out_empty share/doc/inglenook
+    done
 }
 
 if [ "$remove" = yes ]; then
@@ -58,7 +56,9 @@ if [ "$remove" = yes ]; then
         echo "install.sh: Inglenook was not put into $prefix (no $list)" >&2
         exit 1
     fi
-    take_out
+    take_out <"$list"
+    rm -f "$list"
+    take_out_empty share/doc/inglenook
     tell_desktop
     # The desktop's own list of what is there, where nothing is there any more.
     if [ "$(ls -A "$prefix/share/applications" 2>/dev/null)" = mimeinfo.cache ]; then
@@ -76,10 +76,8 @@ missing=$(for program in nook inglenook; do
     LC_ALL=C ldd "$here/bin/$program" 2>/dev/null | sed -n 's/^[[:space:]]*\(.*\) => not found.*/\1/p'
 done | sort -u)
 
-# What an earlier version had and this one has not goes.
-[ ! -f "$list" ] || take_out
 mkdir -p "$prefix/share/doc/inglenook"
-(cd "$here" && find bin share -type f) | sort >"$list.new"
+(cd "$here" && find bin share -type f) | LC_ALL=C sort >"$list.new"
 while IFS= read -r file; do
     mkdir -p "$prefix/$(dirname "$file")"
     # Under another name first: a program that runs cannot be written to.
@@ -90,6 +88,8 @@ while IFS= read -r file; do
     esac
     mv -f "$prefix/$file.new" "$prefix/$file"
 done <"$list.new"
+# What an earlier version had and this one has not goes, once all of this one is there.
+[ ! -f "$list" ] || LC_ALL=C comm -23 "$list" "$list.new" | take_out
 mv -f "$list.new" "$list"
 tell_desktop
 

@@ -11,7 +11,7 @@ mod accepting;
 mod admission;
 pub mod identity;
 pub mod links;
-mod metered;
+mod message_bound;
 pub mod pairing;
 mod socket;
 pub mod tls;

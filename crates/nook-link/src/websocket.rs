@@ -30,7 +30,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use crate::metered::{Metered, NoMessage};
+use crate::message_bound::{MessageBound, NoMessage};
 
 /// The one path that is served.
 const PATH: &str = "/inglenook/1";
@@ -60,7 +60,7 @@ pub(crate) async fn dial<S>(stream: S) -> Result<FrameSocket<S>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let stream = Metered::new(stream, UNFINISHED_BYTES_MAX);
+    let stream = MessageBound::new(stream, UNFINISHED_BYTES_MAX);
     let (socket, _) =
         tokio_tungstenite::client_async_with_config(URL, stream, Some(config())).await?;
     Ok(FrameSocket::new(socket))
@@ -71,7 +71,7 @@ pub(crate) async fn accept<S>(stream: S) -> Result<FrameSocket<S>, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let stream = Metered::new(stream, UNFINISHED_BYTES_MAX);
+    let stream = MessageBound::new(stream, UNFINISHED_BYTES_MAX);
     let socket =
         tokio_tungstenite::accept_hdr_async_with_config(stream, Doorkeeper, Some(config())).await?;
     Ok(FrameSocket::new(socket))
@@ -107,7 +107,7 @@ impl Callback for Doorkeeper {
 /// Frames over one WebSocket.
 #[derive(Debug)]
 pub(crate) struct FrameSocket<S> {
-    socket: WebSocketStream<Metered<S>>,
+    socket: WebSocketStream<MessageBound<S>>,
     pings: PingMeter,
     /// Pings of ours that no pong has answered.
     unanswered: u32,
@@ -120,7 +120,7 @@ pub(crate) struct FrameSocket<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> FrameSocket<S> {
-    fn new(socket: WebSocketStream<Metered<S>>) -> Self {
+    fn new(socket: WebSocketStream<MessageBound<S>>) -> Self {
         Self {
             socket,
             pings: PingMeter::default(),

@@ -70,7 +70,8 @@ pub async fn open(house: NodeHandle) {
     let (on, base_url, problem) = if settings.on {
         match serve(house.clone(), &settings, Limits::USUAL, house.tasks()).await {
             Ok(handle) => {
-                (true, base_url(handle.address()), handle.localhost_taken().map(localhost_taken))
+                let shared = handle.localhost_taken().map(|it| shared(it, handle.address()));
+                (true, base_url(handle.address()), shared)
             }
             Err(error) => (false, closed, Some(TroubleView::of_error(&error, trouble(&error)))),
         }
@@ -85,11 +86,11 @@ pub async fn open(house: NodeHandle) {
 }
 
 /// The port is open, and some programs will take another one for it.
-fn localhost_taken(address: SocketAddr) -> TroubleView {
+fn shared(address: SocketAddr, ours: SocketAddr) -> TroubleView {
     let sentence = format!(
         "Another program has {address}. Programs that are told to use `localhost` may reach it in place of \
          Inglenook, and show it the key and what you write: close it, or give your programs the address \
-         that stands here, or set another one under [port] address in settings.toml."
+         {ours}, or set another one under [port] address in settings.toml."
     );
     TroubleView::new(sentence, Trouble::PortShared { address: address.to_string() })
 }

@@ -17,17 +17,23 @@ use nook_base::env;
 /// Variables of the environment that a process needs to start, to find drivers and to say more.
 /// Others may hold what is nobody's business here: tokens of other programs, addresses, names.
 const VARIABLES: &[&str] = &[
+    "APPDATA",
+    "COMMONPROGRAMFILES",
+    "DRIVERDATA",
     "DYLD_LIBRARY_PATH",
     "HOME",
     "LD_LIBRARY_PATH",
     "LOCALAPPDATA",
     "PATH",
     "PROGRAMDATA",
+    "PROGRAMFILES",
     "RUST_BACKTRACE",
+    "SYSTEMDRIVE",
     "SYSTEMROOT",
     "TEMP",
     "TMP",
     "TMPDIR",
+    "USERPROFILE",
     "WINDIR",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_DIRS",
@@ -71,26 +77,36 @@ fn is_passed_on(name: &str) -> bool {
 /// For nodes too.
 pub fn no_core_dumps() {
     #[cfg(unix)]
-    system::no_core_dumps();
+    dumps::no_core_dumps();
 }
 
-/// What a worker gives up. To be called before the process has a second thread.
-pub fn worker() {
+/// What a worker gives up. To be called before the process has a second thread. What this system
+/// leaves open, in words, is no reason not to work.
+pub fn worker() -> Vec<String> {
     no_core_dumps();
-    #[cfg(target_os = "linux")]
-    system::told(system::worker());
+    system::worker()
 }
 
-/// What a process gives up that works on what strangers wrote and needs no file at all. To be called
-/// before the process has a second thread.
-pub fn sandbox() {
+/// The same for a process that works on what strangers wrote and needs no file at all.
+pub fn sandbox() -> Vec<String> {
     no_core_dumps();
-    #[cfg(target_os = "linux")]
-    system::told(system::sandbox());
+    system::sandbox()
+}
+
+/// Nothing more is given up here.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    pub(super) fn worker() -> Vec<String> {
+        vec![format!("{} has nothing that confines a process", std::env::consts::OS)]
+    }
+
+    pub(super) fn sandbox() -> Vec<String> {
+        worker()
+    }
 }
 
 #[cfg(unix)]
-mod system {
+mod dumps {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     /// One byte, not none: a limit of none does not keep Linux from handing the dump to a program
@@ -103,99 +119,93 @@ mod system {
         // Fails for a limit above the maximum only.
         let _ = setrlimit(Resource::Core, Rlimit { current, maximum });
     }
+}
 
-    #[cfg(target_os = "linux")]
-    pub(super) use linux::{sandbox, told, worker};
+#[cfg(target_os = "linux")]
+mod system {
+    use std::env::consts::ARCH;
+    use std::path::PathBuf;
 
-    #[cfg(target_os = "linux")]
-    mod linux {
-        use std::env::consts::ARCH;
-        use std::path::PathBuf;
+    use directories::BaseDirs;
+    use landlock::{
+        ABI, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+        RulesetStatus, path_beneath_rules,
+    };
+    use seccompiler::{apply_filter_all_threads, compile_from_json};
 
-        use directories::BaseDirs;
-        use landlock::{
-            ABI, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _,
-            RulesetCreatedAttr as _, path_beneath_rules,
+    /// Calls of the system that fail with EACCES; see seccomp(2). Sockets to other processes of this
+    /// machine stay (AF_UNIX, 1), and those by which drivers hear of devices (AF_NETLINK, 16).
+    const FILTER: &str = r#"{ "worker": {
+        "mismatch_action": "allow",
+        "match_action": { "errno": 13 },
+        "filter": [
+            { "syscall": "socket", "args": [
+                { "index": 0, "type": "dword", "op": "ne", "val": 1 },
+                { "index": 0, "type": "dword", "op": "ne", "val": 16 }
+            ] },
+            { "syscall": "io_uring_setup" },
+            { "syscall": "process_vm_readv" },
+            { "syscall": "process_vm_writev" },
+            { "syscall": "ptrace" }
+        ]
+    } }"#;
+
+    /// The version of Landlock whose kinds of access are meant; an older kernel has fewer of them,
+    /// and keeps those.
+    const LANDLOCK: ABI = ABI::V3;
+
+    type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+    pub(super) fn worker() -> Vec<String> {
+        let writing = AccessFs::from_write(LANDLOCK);
+        // Drivers write to devices, and keep what they compiled.
+        let temporary = std::env::temp_dir();
+        let caches = BaseDirs::new().map(|folders| folders.cache_dir().to_owned());
+        let open = ["/dev".into(), temporary].into_iter().chain(caches).collect();
+        confined(files(writing, open, writing))
+    }
+
+    pub(super) fn sandbox() -> Vec<String> {
+        // It reads there what it takes itself.
+        let reading = AccessFs::from_read(LANDLOCK);
+        confined(files(AccessFs::from_all(LANDLOCK), vec!["/proc".into()], reading))
+    }
+
+    /// All else that is given up: no more privileges, nobody without them reads its memory, and the
+    /// calls of [`FILTER`]. What is left open.
+    fn confined(files: Result<(), Failed>) -> Vec<String> {
+        let privileges = rustix::thread::set_no_new_privs(true).map_err(Failed::from);
+        let behaviour = rustix::process::DumpableBehavior::NotDumpable;
+        let memory = rustix::process::set_dumpable_behavior(behaviour).map_err(Failed::from);
+        let held =
+            [("files", files), ("privileges", privileges), ("memory", memory), ("calls", filter())];
+        let open = |(what, held): (&str, Result<(), Failed>)| {
+            held.err().map(|error| format!("{what}: {error}"))
         };
-        use seccompiler::{apply_filter_all_threads, compile_from_json};
+        held.into_iter().filter_map(open).collect()
+    }
 
-        /// Calls of the system that fail with EACCES; see seccomp(2). Sockets to other processes of
-        /// this machine stay (AF_UNIX, 1), and those by which drivers hear of devices (AF_NETLINK,
-        /// 16).
-        const FILTER: &str = r#"{ "worker": {
-            "mismatch_action": "allow",
-            "match_action": { "errno": 13 },
-            "filter": [
-                { "syscall": "socket", "args": [
-                    { "index": 0, "type": "dword", "op": "ne", "val": 1 },
-                    { "index": 0, "type": "dword", "op": "ne", "val": 16 }
-                ] },
-                { "syscall": "io_uring_setup" },
-                { "syscall": "process_vm_readv" },
-                { "syscall": "process_vm_writev" },
-                { "syscall": "ptrace" }
-            ]
-        } }"#;
-
-        /// The version of Landlock whose kinds of access are meant; an older kernel has fewer of
-        /// them, and keeps those.
-        const LANDLOCK: ABI = ABI::V3;
-
-        type Failed = Box<dyn std::error::Error + Send + Sync>;
-
-        /// What the kernel does not know is left out. It is no reason not to work.
-        pub(in super::super) fn told(confined: Result<(), Failed>) {
-            if let Err(error) = confined {
-                tracing::info!(%error, "this system does not confine the process further");
-            }
+    /// Of what is `handled`, only what is `allowed` below the folders `open` goes on.
+    fn files(
+        handled: BitFlags<AccessFs>,
+        open: Vec<PathBuf>,
+        allowed: BitFlags<AccessFs>,
+    ) -> Result<(), Failed> {
+        let rules = path_beneath_rules(open, allowed);
+        let ruleset = Ruleset::default().handle_access(handled)?.create()?;
+        match ruleset.add_rules(rules)?.restrict_self()?.ruleset {
+            RulesetStatus::FullyEnforced => Ok(()),
+            RulesetStatus::PartiallyEnforced => Err("this kernel's Landlock holds a part".into()),
+            RulesetStatus::NotEnforced => Err("this kernel has no Landlock".into()),
         }
+    }
 
-        pub(in super::super) fn worker() -> Result<(), Failed> {
-            alone();
-            let writing = AccessFs::from_write(LANDLOCK);
-            // Drivers write to devices, and keep what they compiled.
-            let temporary = std::env::temp_dir();
-            let caches = BaseDirs::new().map(|folders| folders.cache_dir().to_owned());
-            let open = ["/dev".into(), temporary].into_iter().chain(caches);
-            files(writing, open.collect(), writing)?;
-            filter()
+    fn filter() -> Result<(), Failed> {
+        let filters = compile_from_json(FILTER.as_bytes(), ARCH.try_into()?)?;
+        for filter in filters.values() {
+            apply_filter_all_threads(filter)?;
         }
-
-        pub(in super::super) fn sandbox() -> Result<(), Failed> {
-            alone();
-            // It reads there what it takes itself.
-            let reading = AccessFs::from_read(LANDLOCK);
-            files(AccessFs::from_all(LANDLOCK), vec!["/proc".into()], reading)?;
-            filter()
-        }
-
-        /// No more privileges, and nobody without them reads its memory.
-        fn alone() {
-            let _ = rustix::thread::set_no_new_privs(true);
-            let _ = rustix::process::set_dumpable_behavior(
-                rustix::process::DumpableBehavior::NotDumpable,
-            );
-        }
-
-        /// Of what is `handled`, only what is `allowed` below the folders `open` goes on.
-        fn files(
-            handled: BitFlags<AccessFs>,
-            open: Vec<PathBuf>,
-            allowed: BitFlags<AccessFs>,
-        ) -> Result<(), Failed> {
-            let rules = path_beneath_rules(open, allowed);
-            let ruleset = Ruleset::default().handle_access(handled)?.create()?;
-            ruleset.add_rules(rules)?.restrict_self()?;
-            Ok(())
-        }
-
-        fn filter() -> Result<(), Failed> {
-            let filters = compile_from_json(FILTER.as_bytes(), ARCH.try_into()?)?;
-            for filter in filters.values() {
-                apply_filter_all_threads(filter)?;
-            }
-            Ok(())
-        }
+        Ok(())
     }
 }
 

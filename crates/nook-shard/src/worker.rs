@@ -63,7 +63,7 @@ pub fn worker_main(arguments: &[OsString]) -> ExitCode {
 #[must_use]
 pub fn worker_status(arguments: &[OsString]) -> u8 {
     // Before anything else: what a thread gave up, only its own threads have given up.
-    confinement::worker();
+    let open = confinement::worker();
     let filter = nook_base::env::text("INGLENOOK_LOG").unwrap_or_else(|| "warn".to_owned());
     // Fails only when a subscriber is set already, which is as good.
     let _ = tracing_subscriber::fmt()
@@ -71,6 +71,9 @@ pub fn worker_status(arguments: &[OsString]) -> u8 {
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .try_init();
+    for what in open {
+        tracing::info!("not confined by this system: {what}");
+    }
     match run(arguments) {
         Ok(()) => 0,
         Err(error) => {

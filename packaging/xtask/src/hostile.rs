@@ -1,7 +1,8 @@
 //! `cargo xtask hostile`: the table of hostile input and faults, row by row.
 //!
 //! Runs the tests that are named after rows of `docs/hostile.md` and lists what came of each. It
-//! fails when a row has no test, a test failed, or none of a row's tests could run here.
+//! fails when a row has no test or a test failed; on Linux, where every test is built, also when none
+//! of a row's tests ran.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,17 +74,23 @@ pub(crate) fn command(places: &Places, options: &HostileOptions) -> Result<()> {
     let lines: Vec<Line> =
         wanted.iter().flat_map(|(row, what)| lines_of(row, what, &named, &came)).collect();
     tell(&lines, options.json)?;
-    let is_held = |row: &Row| {
+    let has = |row: &Row, came: Came| {
         let mut of = lines.iter().filter(|line| line.row == row.to_string());
-        of.any(|line| line.result == Came::Passed)
+        of.any(|line| line.result == came)
     };
-    let not_held: Vec<String> =
-        wanted.keys().filter(|row| !is_held(row)).map(Row::to_string).collect();
+    let not_here: Vec<String> =
+        wanted.keys().filter(|row| !has(row, Came::Passed)).map(Row::to_string).collect();
     let failed = lines.iter().filter(|line| line.result == Came::Failed).count();
-    if failed > 0 || !not_held.is_empty() {
-        bail!("{failed} tests failed; rows without a test that passed: {}", not_held.join(", "));
+    let summary = format!(
+        "{} rows, {} tests, {failed} failed; rows of which nothing ran: {}",
+        wanted.len(),
+        lines.len(),
+        if not_here.is_empty() { "none".to_owned() } else { not_here.join(", ") }
+    );
+    if failed > 0 || (cfg!(target_os = "linux") && !not_here.is_empty()) {
+        bail!("{summary}");
     }
-    say::loud(&format!("{} rows hold, by {} tests", wanted.len(), lines.len()));
+    say::loud(&summary);
     Ok(())
 }
 

@@ -274,7 +274,9 @@ async fn a_gpu_that_is_lost_in_the_middle_of_a_reply_changes_nothing() -> anyhow
     let order = folder.path().join("order");
     let variable = format!("INGLENOOK_TEST_GPU={}", order.display());
     let plan = NodePlan::new(ASKING).with(BACKEND, "\"gpu:0\"");
-    let plan = plan.behind(vec!["env".into(), variable.into()]);
+    // A worker may delete the order only where it may write.
+    let temporary = format!("TMPDIR={}", folder.path().display());
+    let plan = plan.behind(["env".to_owned(), variable, temporary].map(Into::into).to_vec());
     let house = Household::strangers([plan]).await?;
     let wish = Wish::text("Once upon a time", 32);
     let undisturbed = house.asking().answer(&wish).await?;

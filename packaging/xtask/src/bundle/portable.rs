@@ -69,10 +69,15 @@ pub(crate) fn prove(places: &Places, archive: &Path) -> Result<()> {
     let theirs = home.join(".local/share/inglenook/settings.toml");
     fs::create_dir_all(theirs.parent().unwrap_or(&home))?;
     fs::write(&theirs, "")?;
-    for _ in ["for the first time", "over itself"] {
-        install(&[]).run()?;
-    }
+    install(&[]).run()?;
     let prefix = home.join(".local");
+    // An earlier version had a file that this one has not.
+    let list = prefix.join("share/doc/inglenook/installed.txt");
+    fs::write(&list, fs::read_to_string(&list)? + "share/zzz/old\n")?;
+    fs::create_dir(prefix.join("share/zzz"))?;
+    fs::write(prefix.join("share/zzz/old"), "")?;
+    install(&[]).run()?;
+    ensure!(!prefix.join("share/zzz").exists(), "what only an earlier version had is still there");
     let said = Program::new(prefix.join("bin/nook"), &home).args(["--version"]).output()?;
     ensure!(said.contains(&version(places)?), "the installed `nook` says {said}");
     let held = |file: &str, what: &str| -> Result<()> {

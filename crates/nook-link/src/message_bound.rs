@@ -1,8 +1,8 @@
-//! A stream that counts what comes between two messages.
+//! A stream that bounds what may come between two messages.
 //!
 //! A WebSocket message may come in any number of pieces, also in empty ones. The library puts them
 //! together and bounds what they hold, but not how many there are: pieces of nothing would keep it
-//! reading for ever. So the bytes on the wire are counted, and [`Metered::a_message_came`] begins
+//! reading for ever. So the bytes on the wire are counted, and [`MessageBound::a_message_came`] begins
 //! anew. A message of ours is one piece.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream of which no more than so many bytes may come before the next message is whole.
 #[derive(Debug)]
-pub(crate) struct Metered<S> {
+pub(crate) struct MessageBound<S> {
     stream: S,
     bytes_max: usize,
     since: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Metered<S> {
 #[derive(Debug)]
 pub(crate) struct NoMessage;
 
-impl<S> Metered<S> {
+impl<S> MessageBound<S> {
     pub(crate) fn new(stream: S, bytes_max: usize) -> Self {
         Self { stream, bytes_max, since: 0 }
     }
@@ -50,7 +50,7 @@ impl fmt::Display for NoMessage {
 
 impl std::error::Error for NoMessage {}
 
-impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MessageBound<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -66,7 +66,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MessageBound<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
