@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -28,9 +29,13 @@ pub(crate) struct HostileOptions {
     /// Only these rows, such as `T10 H9` [default: all]
     #[arg(value_name = "ROW")]
     rows: Vec<String>,
-    /// Print a JSON list of rows, tests and results
+    /// Print a JSON list of rows, tests and results and nothing else; all that happens is told on
+    /// standard error
     #[arg(long)]
     json: bool,
+    /// Where that list is written
+    #[arg(long, value_name = "FILE", hide = true)]
+    into: Option<PathBuf>,
 }
 
 /// What came of one test.
@@ -55,6 +60,31 @@ struct Line {
 
 /// Runs the tests and tells.
 pub(crate) fn command(places: &Places, options: &HostileOptions) -> Result<()> {
+    if options.json { told_as_json(places, options) } else { run_and_tell(places, options) }
+}
+
+/// The same in a process of its own, whose output is nobody's result.
+fn told_as_json(places: &Places, options: &HostileOptions) -> Result<()> {
+    let list = places.made("hostile")?.join("list.json");
+    let _ = fs::remove_file(&list);
+    let ended = Program::new(std::env::current_exe()?, &places.root)
+        .args(["hostile", "--into"])
+        .args([&list])
+        .args(&options.rows)
+        .aside()
+        .ends_well()?;
+    // Without a list it has said why.
+    if let Ok(list) = fs::read_to_string(&list) {
+        say::line(&list);
+    }
+    if !ended {
+        // Standard error has said why; a sentence here would be behind the list.
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn run_and_tell(places: &Places, options: &HostileOptions) -> Result<()> {
     let tree = Tree::read(places)?;
     let table = tree.text(TABLE).with_context(|| format!("{TABLE} is not there"))?;
     let mut wanted = rows(table);
@@ -73,7 +103,10 @@ pub(crate) fn command(places: &Places, options: &HostileOptions) -> Result<()> {
     let came = run(places, wanted.keys())?;
     let lines: Vec<Line> =
         wanted.iter().flat_map(|(row, what)| lines_of(row, what, &named, &came)).collect();
-    tell(&lines, options.json)?;
+    tell(&lines);
+    if let Some(into) = &options.into {
+        fs::write(into, serde_json::to_string_pretty(&lines)?)?;
+    }
     let has = |row: &Row, came: Came| {
         let mut of = lines.iter().filter(|line| line.row == row.to_string());
         of.any(|line| line.result == came)
@@ -237,11 +270,7 @@ fn came_of(came: &BTreeMap<String, Came>, name: &str) -> Came {
     }
 }
 
-fn tell(lines: &[Line], json: bool) -> Result<()> {
-    if json {
-        say::line(&serde_json::to_string_pretty(lines)?);
-        return Ok(());
-    }
+fn tell(lines: &[Line]) {
     for line in lines {
         let result = match line.result {
             Came::Passed => "passed",
@@ -251,7 +280,6 @@ fn tell(lines: &[Line], json: bool) -> Result<()> {
         let test = line.test.as_deref().unwrap_or("-");
         say::line(&format!("{:<4} {result:<8} {test} ({})", line.row, line.note));
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -59,6 +59,12 @@ impl Program {
         self
     }
 
+    /// What the program writes to standard output goes to standard error: the other is for a result.
+    pub(crate) fn aside(mut self) -> Self {
+        self.command.stdout(std::io::stderr());
+        self
+    }
+
     /// Ends the program, as a failure, when it takes longer.
     pub(crate) fn within(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
@@ -106,6 +112,11 @@ impl Program {
     pub(crate) fn succeeds(mut self) -> bool {
         self.command.stdout(Stdio::null()).stderr(Stdio::null());
         self.status().is_ok_and(|status| status.success())
+    }
+
+    /// Whether the program succeeds; its output goes through, and it is not shown that it runs.
+    pub(crate) fn ends_well(mut self) -> Result<bool> {
+        Ok(self.status()?.success())
     }
 
     /// What the program wrote to standard output; an exit status but 0 is an error.
