@@ -185,6 +185,8 @@ pub enum Job {
         first: Option<PeerId>,
         /// Whether files are to travel slowly.
         traffic: Traffic,
+        /// The folder of the partial models: what is in there is not asked for.
+        parts: Folder,
     },
     /// Check that a file that came is the model that was wanted: [`LibraryEvent::Checked`].
     Check {

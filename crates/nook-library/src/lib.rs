@@ -27,6 +27,7 @@ mod part_failure;
 mod part_job;
 mod partial;
 mod parts;
+mod parts_here;
 mod reading;
 mod rereading;
 mod runner;

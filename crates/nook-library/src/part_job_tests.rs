@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use nook_base::tasks::Tasks;
-use nook_fetch::{Folder, Hubs, Limits, Progress, Room, Seats};
+use nook_fetch::{CopyOrder, Folder, HouseSource, Hubs, Limits, Pin, Progress, Room, Seats};
 use nook_link::{Identity, KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy};
 use nook_model::ModelFile;
 use nook_mux::{Call, PingPolicy};
@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::copies::{Giver, Holder};
 use crate::partial::PARTS_BYTES_MAX;
+use crate::parts_here::PartsHere;
+use crate::taking::Taker;
 
 const STORIES: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/stories260K/stories260K-q8_0.gguf");
@@ -250,7 +252,8 @@ impl Scene {
         }
     }
 
-    fn job(&self, parts: &[ModelPart]) -> PartJob {
+    /// Those that give, for whoever takes.
+    fn holders(&self) -> watch::Receiver<Arc<Holders>> {
         let gate = Gate::new(
             GatePolicy::DEFAULT,
             self.givers.iter().map(|giver| (giver.id, TrustLevel::Trusted)),
@@ -269,7 +272,11 @@ impl Scene {
         };
         let holders: Holders = self.givers.iter().enumerate().map(holder).collect();
         // Its sender is gone, so nobody waits for more devices.
-        let (_, holders) = watch::channel(Arc::new(holders));
+        watch::channel(Arc::new(holders)).1
+    }
+
+    fn job(&self, parts: &[ModelPart]) -> PartJob {
+        let holders = self.holders();
         let fetcher = Fetcher::new(Hubs::usual(), Limits::USUAL, Arc::new(Free));
         let tell = watch::channel(Progress::default()).0;
         let (folder, stop) = (self.folder.clone(), self.stop.clone());
@@ -287,6 +294,22 @@ impl Scene {
 
     async fn take(&self, parts: &[ModelPart]) -> PartEnd {
         self.job(parts).run().await
+    }
+
+    /// Copies the whole model beside what lies here of it. Returns the file, and who alone has
+    /// brought the rest.
+    async fn copy(&self) -> (Result<Vec<u8>, FetchError>, Option<PeerId>) {
+        let model = self.model.digest;
+        let place = PartialPlace::new(self.folder.clone(), model);
+        let holders = self.holders();
+        let mut taker =
+            Taker::new(model, holders, None, Traffic::default()).with(PartsHere::look(&place));
+        let fetcher = Fetcher::new(Hubs::usual(), Limits::USUAL, Arc::new(Free));
+        let order = CopyOrder { source: HouseSource::new(model, "stories"), pin: Pin::default() };
+        let folder = Folder::at(self.folder.path().with_file_name("downloads"));
+        let (seat, tell) = (Seats::new(1).take().unwrap(), watch::channel(Progress::default()).0);
+        let copied = fetcher.copy(&folder, &order, &mut taker, seat, &self.stop, &tell).await;
+        (copied.map(|it| std::fs::read(it.path).unwrap()), taker.only_device())
     }
 
     /// What a device was asked for since the last time.
@@ -457,4 +480,49 @@ async fn a_damaged_header_or_a_lost_record_begins_anew_and_nothing_of_it_looks_w
     assert_eq!(found.iter().map(|it| it.model).collect::<Vec<_>>(), [scene.model.digest]);
     PartialPlace::new(scene.folder.clone(), scene.model.digest).discard().unwrap();
     assert_eq!(std::fs::read_dir(scene.folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_all_of_it_asks_for_nothing_that_lies_here() {
+    let scene = Scene::new([Gives::Truth]).await;
+    let end = scene.take(&[layers(1, 2), layers(3, 5)]).await;
+    assert_eq!(end.failure, None);
+    scene.asked(0);
+    let (copied, giver) = scene.copy().await;
+    assert!(copied.unwrap() == scene.model.bytes, "byte by byte");
+    assert_eq!(giver, Some(scene.givers[0].id), "all that came was its");
+    let asked = scene.asked(0);
+    let here = end.partial.unwrap().bytes;
+    let missing = scene.model.bytes.len() as u64 - here;
+    let came = bytes_of(&asked, Document::File);
+    assert!(asked.len() > 1 && here > missing / 2, "{} times, {here} here", asked.len());
+    // The padding of a tensor whose neighbour is not here comes with that.
+    assert!((missing - 32 * 64..=missing).contains(&came), "{came} of {missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_disk_has_spoilt_of_a_part_is_asked_for_again_by_a_copy() {
+    let scene = Scene::new([Gives::Truth]).await;
+    let path = scene.take(&[layers(1, 3)]).await.partial.unwrap().path;
+    let spoilt = scene.model.byte_of(layers(2, 3));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[spoilt as usize] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    scene.asked(0);
+    let (copied, _) = scene.copy().await;
+    assert!(copied.unwrap() == scene.model.bytes, "byte by byte");
+    let asked = scene.asked(0);
+    let covers = |want: &Want| (want.from..want.from + want.bytes).contains(&spoilt);
+    assert!(asked.iter().any(covers), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_wrong_bytes_for_the_rest_of_a_model_is_known_by_name() {
+    let wrong = Model::stories().byte_of(layers(3, 4));
+    let scene = Scene::new([Gives::Flipped(wrong)]).await;
+    assert_eq!(scene.take(&[layers(1, 2)]).await.failure, None);
+    let (copied, giver) = scene.copy().await;
+    let copied = copied.unwrap();
+    assert!(copied[wrong as usize] != scene.model.bytes[wrong as usize], "for the digest to find");
+    assert_eq!(giver, Some(scene.givers[0].id));
 }

@@ -120,7 +120,7 @@ impl PartialPlace {
     }
 
     /// Manifest and record, where they and the file belong together and the header is whole.
-    fn kept(&self) -> Option<(Manifest, Presence)> {
+    pub(crate) fn kept(&self) -> Option<(Manifest, Presence)> {
         let manifest = self.kept_manifest()?;
         let path = self.path();
         let presence = Presence::load(&path).ok().flatten()?;

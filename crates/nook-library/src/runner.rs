@@ -21,6 +21,7 @@ use crate::folder::{FolderSeen, NotBrought, bring};
 use crate::judging::{Checked, Unfit, check};
 use crate::part_job::PartJob;
 use crate::partial::PartialPlace;
+use crate::parts_here::PartsHere;
 use crate::reading::{digest_of, import_wording};
 use crate::rereading::{Reread, RereadJob, reread};
 use crate::taking::Taker;
@@ -138,12 +139,18 @@ impl Runner {
     }
 
     fn copy(&self, job: Job) {
-        let Job::Copy { key, order, seat, transfer, holders, first, traffic } = job else { return };
-        let mut taker = Taker::new(order.source.model(), holders, first, traffic);
+        let Job::Copy { key, order, seat, transfer, holders, first, traffic, parts } = job else {
+            return;
+        };
+        let model = order.source.model();
+        let taker = Taker::new(model, holders, first, traffic);
         let Transfer { fetcher, folder, stop, tell } = transfer;
         let events = self.events.clone();
         // It watches its own token, as a download does.
         self.tasks.spawn("copy", async move {
+            let place = PartialPlace::new(parts, model);
+            let here = spawn_blocking(move || PartsHere::look(&place)).await.ok().flatten();
+            let mut taker = taker.with(here);
             let outcome = fetcher.copy(&folder, &order, &mut taker, seat, &stop, &tell).await;
             let (outcome, giver) = (Box::new(outcome), taker.only_device());
             let _ = events.send(LibraryEvent::Downloaded { key, outcome, giver }).await;

@@ -4,8 +4,9 @@
 //! those that give the model, asks one of them for the rest of the file, and hands out piece by
 //! piece. A device that refuses, leaves, stands still or breaks the rules is asked again only when
 //! no other is left. Where the last one has gone, a moment is waited for it: links bounce, and a
-//! copy that ends reads all that is here again when it goes on. [`Asking`] is the call with one
-//! device; [`crate::taking_parts`] takes single ranges over it.
+//! copy that ends reads all that is here again when it goes on. What lies here already of the model
+//! is asked of nobody ([`crate::parts_here`]). [`Asking`] is the call with one device;
+//! [`crate::taking_parts`] takes single ranges over it.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -23,6 +24,7 @@ use tokio::time::timeout;
 use nook_resources::traffic::Traffic;
 
 use crate::copies::{Holder, Holders};
+use crate::parts_here::PartsHere;
 
 /// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends,
 /// with what came, and begins again when one is back.
@@ -74,6 +76,16 @@ impl Asking {
     /// Whether a call is open, and all that was asked for on it has come.
     pub(crate) fn is_idle(&self) -> bool {
         self.call.is_some() && self.due.is_empty()
+    }
+
+    /// Whether bytes that were asked for are still to come.
+    pub(crate) fn awaits(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Nothing is asked for for a while: whoever gives has others to serve.
+    pub(crate) fn rest(&mut self) {
+        self.call = None;
     }
 
     /// A call that is open was given up by whoever waited.
@@ -203,8 +215,14 @@ pub(crate) struct Taker {
     first: Option<PeerId>,
     /// Length of the file at the device that was chosen.
     bytes: u64,
-    /// Where each device began that has brought anything.
-    brought: Vec<(PeerId, u64)>,
+    /// Byte of the file that comes next.
+    at: u64,
+    /// What lies here already of the model.
+    here: Option<PartsHere>,
+    /// Where the first bytes were wanted from.
+    began: Option<u64>,
+    /// The devices that have brought anything, in order.
+    brought: Vec<PeerId>,
 }
 
 impl Taker {
@@ -214,15 +232,21 @@ impl Taker {
         first: Option<PeerId>,
         traffic: Traffic,
     ) -> Self {
-        Self { asking: Asking::new(model, holders, traffic), first, bytes: 0, brought: Vec::new() }
+        let asking = Asking::new(model, holders, traffic);
+        Self { asking, first, bytes: 0, at: 0, here: None, began: None, brought: Vec::new() }
     }
 
-    /// The device that has brought every single byte, if one has: only then is it known who is to
-    /// blame for what is wrong with them.
+    /// What lies here already is not asked for.
+    pub(crate) fn with(self, here: Option<PartsHere>) -> Self {
+        Self { here, ..self }
+    }
+
+    /// The device that has brought every single byte that did not lie here, if one has: only then
+    /// is it known who is to blame for what is wrong with them.
     pub(crate) fn only_device(&self) -> Option<PeerId> {
-        let (first, from) = *self.brought.first()?;
-        let is_alone = self.brought.iter().all(|(peer, _)| *peer == first);
-        (from == 0 && is_alone).then_some(first)
+        let first = *self.brought.first()?;
+        let is_alone = self.brought.iter().all(|peer| *peer == first);
+        (self.began == Some(0) && is_alone).then_some(first)
     }
 
     /// Who is asked first: the lowest. Only the file of which a part is here saves what is here;
@@ -236,17 +260,29 @@ impl Taker {
         rtt: Duration,
     ) -> (bool, bool, bool, Duration) {
         let is_other = wish.length.is_some_and(|length| length != bytes);
-        let is_last = self.brought.last().is_some_and(|(last, _)| *last == peer);
+        let is_last = self.brought.last() == Some(&peer);
         (is_other, Some(peer) != self.first, !is_last, rtt)
     }
 
     /// A piece has come.
     fn note(&mut self, head: &Piece) {
+        self.at = head.from.saturating_add(u64::from(head.bytes));
         if let Some((peer, _)) = &self.asking.chosen
-            && self.brought.last().is_none_or(|(last, _)| last != peer)
+            && self.brought.last() != Some(peer)
         {
-            self.brought.push((*peer, head.from));
+            self.brought.push(*peer);
         }
+    }
+
+    /// Asks for what comes next, up to the next byte that lies here; for nothing where that is the
+    /// next one.
+    async fn ask_on(&mut self) -> Result<(), Halt> {
+        let (at, end) = (self.at, self.bytes);
+        let until = self.here.as_ref().map_or(end, |here| here.next_from(at, end));
+        if at == until {
+            return Ok(());
+        }
+        self.asking.ask(Document::File, at..until).await
     }
 }
 
@@ -290,10 +326,23 @@ impl Bringer for Taker {
         if let Some((peer, _)) = &self.asking.chosen {
             tracing::info!(?peer, model = ?self.asking.model(), from, "copying a model");
         }
-        self.asking.ask(Document::File, from..self.bytes).await
+        self.at = from;
+        self.began.get_or_insert(from);
+        self.ask_on().await
     }
 
     async fn next(&mut self) -> Result<Bytes, Halt> {
+        while !self.asking.awaits() {
+            let end = self.bytes;
+            if let Some(here) = &mut self.here
+                && let Some(bytes) = here.read(self.at, end).await
+            {
+                self.asking.rest();
+                self.at = self.at.saturating_add(bytes.len() as u64);
+                return Ok(bytes);
+            }
+            self.ask_on().await?;
+        }
         match self.asking.piece().await {
             Ok((head, bytes)) => {
                 self.note(&head);

@@ -145,6 +145,15 @@ async fn what_comes_from_the_internet_comes_once_and_crosses_the_house_once_for_
     assert!(about(came, taken), "{came} for {taken}");
     let came = received(&house, 2)? - attic?;
     assert!(about(came, length), "{came} for {length}");
+
+    // The helper's owner wants all of it now: its part does not cross the cable again.
+    let pc = (house.node(1), received(&house, 1)?);
+    pc.0.until("somebody gives it", |view| !view.in_house.is_empty()).await?;
+    commands::run(pc.0.home(), &["models", "copy", MODEL]).await?;
+    pc.0.until("all of it is there", is_whole).await?;
+    let came = received(&house, 1)? - pc.1;
+    assert!(about(came, length - taken), "{came} for {}", length - taken);
+    assert_eq!(internet.sent(), length, "{:?}", internet.asked());
     Ok(())
 }
 

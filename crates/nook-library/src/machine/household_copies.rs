@@ -135,7 +135,8 @@ impl ModelLibrary {
         let holders = self.copies.holders.subscribe();
         let first = self.copies.first.get(&key).copied();
         let traffic = self.copies.traffic.clone();
-        self.run(Job::Copy { key, order, seat, transfer, holders, first, traffic });
+        let parts = self.parts.folder.clone();
+        self.run(Job::Copy { key, order, seat, transfer, holders, first, traffic, parts });
     }
 
     /// What came is something else than what was asked for. It is deleted already.
