@@ -22,6 +22,8 @@ pub(crate) struct Pace {
     prefill_position: Option<Duration>,
     /// What a step of decode, and a position of prefill, usually take.
     usual: (Option<Duration>, Option<Duration>),
+    /// What its device is expected to take until the layers are in memory.
+    load: Option<Duration>,
 }
 
 /// What was measured in another reply is forgiven twice of what this one's own figures are.
@@ -36,6 +38,20 @@ impl Pace {
         chunk: u32,
     ) {
         self.usual = (decode, prefill.map(|took| took / chunk.max(1)));
+    }
+
+    /// What its device is expected to take until the layers are in memory.
+    pub(crate) fn expect_load(&mut self, load: Option<Duration>) {
+        self.load = load;
+    }
+
+    /// Longest wait for another device to accept the call: short where its layers are expected to
+    /// be in memory, or nearly so.
+    pub(crate) fn patience_to_open(&self, deadlines: &Deadlines) -> Duration {
+        let known = self.load.map(|load| {
+            deadlines.open_measured.saturating_add(load.saturating_mul(FORGIVEN_BEFORE_MEASURED))
+        });
+        known.map_or(deadlines.open, |known| known.min(deadlines.open))
     }
 
     /// The mean of the last `count` steps of decode without the `forgiven` longest of them; `None`
@@ -68,14 +84,17 @@ impl Pace {
     /// Longest wait for a step of `count` positions.
     pub(crate) fn patience(&self, count: u32, deadlines: &Deadlines) -> Duration {
         let unmeasured = deadlines.prefill_floor + deadlines.prefill_position * count;
+        let usual = self
+            .usual
+            .1
+            .map(|each| each.saturating_mul(count).saturating_mul(FORGIVEN_BEFORE_MEASURED));
         if !self.warm {
-            return deadlines.first_step + unmeasured;
+            // A device that was measured has shown its kernels before.
+            return usual.map_or(deadlines.first_step.saturating_add(unmeasured), |usual| {
+                deadlines.first_step_measured.saturating_add(usual.max(deadlines.prefill_floor))
+            });
         }
         if count > 1 {
-            let usual = self
-                .usual
-                .1
-                .map(|each| each.saturating_mul(count).saturating_mul(FORGIVEN_BEFORE_MEASURED));
             return self
                 .prefill_position
                 .map(|each| each * count * 4)
@@ -147,12 +166,26 @@ mod tests {
             steps.iter().for_each(|(count, took)| pace.learn(*count, ms(*took)));
             pace.patience(count, &Deadlines::usual())
         };
-        assert_eq!(seeded(&[], 1), ms(10_000 + 2_000 + 100), "the first step may load");
+        assert_eq!(seeded(&[], 1), ms(3_000 + 2_000), "it has shown its kernels before");
+        assert_eq!(seeded(&[], 128), ms(3_000 + 10_240));
         assert_eq!(seeded(&[(1, 9_000)], 1), ms(800));
         assert_eq!(seeded(&[(1, 9_000)], 100), ms(8_000));
         let measured = [(1, 9_000), (1, 20), (1, 20), (1, 20), (1, 20), (1, 20), (1, 20)];
         let measured = [&measured[..], &[(1, 20), (1, 20)]].concat();
         assert_eq!(seeded(&measured, 1), ms(500), "its own figures count once there are enough");
+    }
+
+    #[test]
+    fn a_call_is_waited_for_as_long_as_its_layers_are_expected_to_take() {
+        let opening = |load: Option<u64>| {
+            let mut pace = Pace::default();
+            pace.expect_load(load.map(ms));
+            pace.patience_to_open(&Deadlines::usual())
+        };
+        assert_eq!(opening(None), ms(30_000), "nothing is known");
+        assert_eq!(opening(Some(0)), ms(5_000), "they are in memory");
+        assert_eq!(opening(Some(1_000)), ms(13_000));
+        assert_eq!(opening(Some(60_000)), ms(30_000));
     }
 
     #[test]

@@ -101,10 +101,14 @@ impl SpotCheck {
 pub struct Deadlines {
     /// Another device accepts a call; it may have to read layers from disk.
     pub open: Duration,
+    /// The same of a device of which it is known how long that takes; the reading comes on top.
+    pub open_measured: Duration,
     /// A worker here accepts a call; it may have to load a whole model.
     pub open_local: Duration,
     /// Added to the first step of a call: first use of a device's memory and kernels.
     pub first_step: Duration,
+    /// The same of a device that was measured before: its kernels have run.
+    pub first_step_measured: Duration,
     /// Prefill, for each position of the step, before anything was measured.
     pub prefill_position: Duration,
     /// Least for a step of prefill, whatever was measured.
@@ -137,8 +141,10 @@ impl Deadlines {
     pub fn usual() -> Self {
         Self {
             open: Duration::from_secs(30),
+            open_measured: Duration::from_secs(5),
             open_local: Duration::from_secs(300),
             first_step: Duration::from_secs(10),
+            first_step_measured: Duration::from_secs(3),
             prefill_position: Duration::from_millis(100),
             prefill_floor: Duration::from_secs(2),
             decode_floor: Duration::from_millis(500),

@@ -174,6 +174,7 @@ impl Stage {
             forecast.bulk(self.place(), layers, settings.prefill_chunk.max(1)),
             settings.prefill_chunk.max(1),
         );
+        self.pace.expect_load(forecast.ready(self.place(), layers));
         if let Some(resume) = resume {
             self.from = resume.position;
             self.ends.clone_from(&resume.ends);
@@ -246,7 +247,7 @@ impl Stage {
                 if is_local { patience * deadlines.local_patience } else { patience }
             }
             _ if is_local => deadlines.open_local,
-            _ => deadlines.open,
+            _ => self.pace.patience_to_open(deadlines),
         };
         once * 2_u32.pow(self.misses.min(BACKOFF_DOUBLINGS_MAX))
     }
