@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use nook_api::views::{PredictedView, PredictionView};
+use nook_api::views::{PartView, PredictedView, PredictionView, WorkView};
 use nook_testkit::Told;
 use serde::Serialize;
 
@@ -21,6 +21,8 @@ const TOKENS_MIN: usize = 12;
 pub(crate) struct Pace {
     /// From asking to the last token.
     total_ms: f64,
+    /// From asking to the first token.
+    first_token_ms: f64,
     /// After the first token.
     tokens_per_second: f64,
 }
@@ -36,6 +38,8 @@ pub(crate) struct Speed {
     lost: usize,
     /// Devices that were late.
     late: usize,
+    /// What the others did and were waited for, one after the other.
+    waits: String,
 }
 
 /// What is told of all of them.
@@ -59,8 +63,8 @@ impl Pace {
     /// Of a reply that came to its end; none where it was too short.
     pub(crate) fn of(told: &Told) -> Option<Self> {
         let is_long = told.ids.len() >= TOKENS_MIN && told.tokens_per_second > 0.0;
-        let Told { total_ms, tokens_per_second, .. } = *told;
-        is_long.then_some(Self { total_ms, tokens_per_second })
+        let Told { total_ms, first_token_ms, tokens_per_second, .. } = *told;
+        is_long.then_some(Self { total_ms, first_token_ms, tokens_per_second })
     }
 }
 
@@ -69,7 +73,8 @@ impl Speed {
     pub(crate) fn of(told: &Told) -> Option<Self> {
         let lost = told.lost.len() + told.failovers.len() + usize::from(told.fell_back);
         let (predicted, late) = (told.predicted, told.late.len());
-        Some(Self { together: Pace::of(told)?, alone: None, predicted, lost, late })
+        let waits = told.timeline.iter().map(wait).collect::<Vec<_>>().join("; ");
+        Some(Self { together: Pace::of(told)?, alone: None, predicted, lost, late, waits })
     }
 
     /// Why it was known before that it would be slow; absent where it was not.
@@ -100,13 +105,15 @@ impl Speed {
             (0, Some(_)) => "the prediction was wrong",
             _ => "a helper was late",
         };
-        let Self { together, .. } = self;
+        let Self { together, waits, .. } = self;
         format!(
-            "{:.0} ms ({:.1} tokens/s), alone {:.0} ms ({:.1}); predicted {} together and {} alone: \
-             {why}",
+            "{:.0} ms (first token {:.0} ms, {:.1} tokens/s), alone {:.0} ms ({:.0}, {:.1}); \
+             predicted {} together and {} alone: {why} ({waits})",
             together.total_ms,
+            together.first_token_ms,
             together.tokens_per_second,
             alone.total_ms,
+            alone.first_token_ms,
             alone.tokens_per_second,
             said(|it| it.together),
             said(|it| it.alone),
@@ -139,6 +146,15 @@ impl Speeds {
     }
 }
 
+/// What one device did: its steps of the prompt and of the reply, in ms of work, queue and way.
+fn wait(part: &PartView) -> String {
+    let sums = |work: &WorkView| {
+        let WorkView { steps, compute_ms, queue_ms, network_ms, .. } = *work;
+        format!("{steps} steps {compute_ms:.0}+{queue_ms:.0}+{network_ms:.0}")
+    };
+    format!("{}: prompt {}, reply {}", part.device, sums(&part.prompt), sums(&part.reply))
+}
+
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
@@ -149,7 +165,7 @@ mod tests {
     use super::*;
 
     fn pace(total_ms: f64) -> Pace {
-        Pace { total_ms, tokens_per_second: 10.0 }
+        Pace { total_ms, first_token_ms: 90.0, tokens_per_second: 10.0 }
     }
 
     fn predicted(alone: Option<f64>, together: f64) -> Option<PredictedView> {
@@ -171,6 +187,7 @@ mod tests {
             predicted: predicted(Some(1000.0), 900.0),
             lost: 0,
             late: 0,
+            waits: "PC: waited".to_owned(),
         };
         let fast = speed(1100.0, 1000.0);
         let wrong = speed(1250.0, 1000.0);
@@ -185,10 +202,11 @@ mod tests {
         let foretold: Vec<_> = speeds.foretold.into_iter().collect();
         let each = ["a helper was lost", "it cannot be made alone", "so it was predicted"];
         assert_eq!(foretold, each.map(|why| (why, 1)));
-        let wrong = "1250 ms (10.0 tokens/s), alone 1000 ms (10.0); predicted 900 ms (10.0 tokens/s) \
-                     together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong";
-        let late = "2000 ms (10.0 tokens/s), alone 1000 ms (10.0); predicted nothing together and \
-                    nothing alone: a helper was late";
+        let wrong = "1250 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted 900 ms \
+                     (10.0 tokens/s) together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong \
+                     (PC: waited)";
+        let late = "2000 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted \
+                    nothing together and nothing alone: a helper was late (PC: waited)";
         assert_eq!(speeds.unforeseen, [wrong, late]);
     }
 }
