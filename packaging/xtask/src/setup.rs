@@ -19,6 +19,7 @@ pub(crate) mod packages;
 pub(crate) mod python;
 pub(crate) mod tools;
 pub(crate) mod typos;
+pub(crate) mod workflows;
 
 /// The oldest Node that the window's tools run on.
 const NODE_MAJOR_MIN: u32 = 20;

@@ -83,6 +83,12 @@ const STAGES: &[Stage] = &[
     Stage { name: "fmt", about: "formatting of the Rust code", needs: &[], run: format },
     Stage { name: "spelling", about: "spelling of code and documents", needs: &[], run: spelling },
     Stage {
+        name: "workflows",
+        about: "what a public forge is told to run",
+        needs: &[],
+        run: workflows,
+    },
+    Stage {
         name: "tidy",
         about: "shape of the source, and xtask's own tests",
         needs: &[],
@@ -278,6 +284,11 @@ fn format(round: &mut Round) -> Ending {
 fn spelling(round: &mut Round) -> Ending {
     setup::typos::check(&round.places)?;
     Ok(Outcome::passed())
+}
+
+fn workflows(round: &mut Round) -> Ending {
+    let count = setup::workflows::check(&round.places)?;
+    Ok(Outcome::Passed { note: format!("{count} definitions") })
 }
 
 fn tidy_up(round: &mut Round) -> Ending {
