@@ -131,7 +131,7 @@ pub fn template(
 
 fn vocabulary(model: &Path) -> Result<Vocabulary, InspectError> {
     let fault = |fault| nook_model::ModelError { file: model.to_owned(), fault };
-    Ok(header(model)?.vocabulary().map_err(fault)?)
+    Ok(header(model)?.into_vocabulary().map_err(fault)?)
 }
 
 /// The id of the token `spelling`, which is put behind the others; without it, `id`.

@@ -35,7 +35,6 @@ struct Inner {
     header: Header,
     description: Description,
     expected: Vec<Expected>,
-    vocabulary: Vocabulary,
     name: String,
 }
 
@@ -110,10 +109,13 @@ impl ModelFile {
         &self.inner.header
     }
 
-    /// The tokenizer data; empty when the file has none.
-    #[must_use]
-    pub fn vocabulary(&self) -> Vocabulary {
-        self.inner.vocabulary.clone()
+    /// The tokenizer data; empty when the file has none. Reads the header again: a vocabulary of
+    /// today takes 10 to 40 MB of memory, and is wanted once, when a model is opened for use.
+    pub fn vocabulary(&self) -> Result<Vocabulary, ModelError> {
+        let reader = &self.inner.reader;
+        // Checked behind the read: a change meanwhile is one too.
+        let header = reader.header().and_then(|header| reader.check_unchanged().map(|()| header));
+        header.and_then(Header::into_vocabulary).map_err(|fault| self.error(fault))
     }
 
     /// The manifest of the model. Reads the whole file, so a partial file is refused.
@@ -258,8 +260,8 @@ impl ModelFile {
 impl Inner {
     fn open(path: &Path, noted: Option<FileStamp>) -> Result<Self, Fault> {
         let (reader, mut header) = Reader::open(path, noted)?;
-        let vocabulary = header.vocabulary()?;
-        let description = family::of(&header, vocabulary.tokens.len())?;
+        let tokens = header.take_vocabulary()?.tokens.len();
+        let description = family::of(&header, tokens)?;
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = match header.text("general.name")? {
             Some(name) if !name.trim().is_empty() => name.trim().to_owned(),
@@ -272,7 +274,6 @@ impl Inner {
             reader,
             header,
             description,
-            vocabulary,
             name,
         })
     }

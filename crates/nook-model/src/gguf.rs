@@ -159,7 +159,12 @@ impl Header {
         self.float(key)?.ok_or_else(|| missing(key))
     }
 
-    /// Drops the lists of the metadata (vocabularies are large) once they have been read.
+    /// Takes the value of `key` out of the metadata.
+    fn take(&mut self, key: &str) -> Option<Value> {
+        self.metadata.remove(key)
+    }
+
+    /// Drops the lists of the metadata once they have been read.
     pub(crate) fn drop_lists(&mut self) {
         self.metadata.retain(|_, value| !value.is_list());
         self.metadata.shrink_to_fit();

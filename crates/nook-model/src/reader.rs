@@ -49,11 +49,18 @@ impl Reader {
         reader.noted = noted;
         // Before the header is understood: what is wrong with another file is no news.
         reader.check_noted()?;
-        let header = Header::read(&reader.file, reader.length)?;
-        reader.check_noted()?;
+        let header = reader.header()?;
         let partial = record.map(|it| Partial::new(path, it, reader.length, &header));
         reader.partial = partial.transpose()?;
         Ok((reader, header))
+    }
+
+    /// The header, as it is in the file now. Refuses a file that has another stamp than it must
+    /// have.
+    pub(crate) fn header(&self) -> Result<Header, Fault> {
+        let header = Header::read(FromStart { file: &self.file, at: 0 }, self.length)?;
+        self.check_noted()?;
+        Ok(header)
     }
 
     fn open_file(path: &Path) -> Result<Self, Fault> {
@@ -117,17 +124,24 @@ impl Reader {
     }
 }
 
-#[cfg(unix)]
-fn read_exact_at(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::read_exact_at(file, bytes, at)
+/// Reads a file from its beginning, without the cursor that all who have it open share.
+struct FromStart<'a> {
+    file: &'a File,
+    at: u64,
 }
 
-#[cfg(windows)]
+impl io::Read for FromStart<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = read_at(self.file, bytes, self.at)?;
+        self.at = self.at.saturating_add(count as u64);
+        Ok(count)
+    }
+}
+
 fn read_exact_at(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-    use std::os::windows::fs::FileExt;
     let mut done = 0;
     while done < bytes.len() {
-        match file.seek_read(&mut bytes[done..], at + done as u64) {
+        match read_at(file, &mut bytes[done..], at + done as u64) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -135,4 +149,11 @@ fn read_exact_at(file: &File, at: u64, bytes: &mut [u8]) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::read_at(file, bytes, at);
+    #[cfg(windows)]
+    return std::os::windows::fs::FileExt::seek_read(file, bytes, at);
 }

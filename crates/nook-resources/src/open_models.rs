@@ -219,7 +219,7 @@ impl OpenModel {
     ) -> Result<Self, NodeError> {
         let bad = |error: String| NodeError::new(ErrorCode::BadModel, error);
         let file = open_file(file)?;
-        let vocabulary = file.vocabulary();
+        let vocabulary = file.vocabulary().map_err(|error| bad(error.to_string()))?;
         let tokenizer = Tokenizer::new(&vocabulary).map_err(|error| bad(error.to_string()))?;
         let template =
             ChatTemplate::for_vocabulary(&vocabulary).map_err(|error| bad(error.to_string()))?;

@@ -15,21 +15,19 @@ const MERGES: &str = "tokenizer.ggml.merges";
 impl Header {
     /// The tokenizer data; empty when the file has none. Lists by id must be as long as the list of
     /// tokens. Special ids that are no token are left out, as llama.cpp does.
-    pub fn vocabulary(&self) -> Result<Vocabulary, Fault> {
-        let tokens = match self.value(TOKENS) {
-            Some(Value::Texts(tokens)) => tokens.clone(),
-            Some(other) => return Err(bad(TOKENS, other, "texts")),
-            None => Vec::new(),
-        };
-        let scores = match self.value(SCORES) {
-            Some(Value::Floats(scores)) => scores.clone(),
-            Some(other) => return Err(bad(SCORES, other, "fractions")),
-            None => Vec::new(),
-        };
+    pub fn into_vocabulary(mut self) -> Result<Vocabulary, Fault> {
+        self.take_vocabulary()
+    }
+
+    /// As [`Self::into_vocabulary`]; the rest of the header stays. The lists are moved out, not
+    /// copied: they are the largest part of a header.
+    pub(crate) fn take_vocabulary(&mut self) -> Result<Vocabulary, Fault> {
         let kinds = self.kinds()?;
-        let merges = match self.value(MERGES) {
-            Some(Value::Texts(merges)) => merges.clone(),
-            Some(other) => return Err(bad(MERGES, other, "texts")),
+        let tokens = self.take_texts(TOKENS)?;
+        let merges = self.take_texts(MERGES)?;
+        let scores = match self.take(SCORES) {
+            Some(Value::Floats(scores)) => scores,
+            Some(other) => return Err(bad(SCORES, &other, "fractions")),
             None => Vec::new(),
         };
         same_length(SCORES, scores.len(), tokens.len())?;
@@ -54,6 +52,14 @@ impl Header {
             kinds,
             merges,
         })
+    }
+
+    fn take_texts(&mut self, key: &str) -> Result<Vec<String>, Fault> {
+        match self.take(key) {
+            Some(Value::Texts(texts)) => Ok(texts),
+            Some(other) => Err(bad(key, &other, "texts")),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn kinds(&self) -> Result<Vec<TokenKind>, Fault> {

@@ -136,8 +136,7 @@ impl Fuzz {
             Err(fault) => return Ok(format!("header refused: {}", kind(&fault))),
         };
         second::check(&header, bytes)?;
-        let _ = header.vocabulary();
-        drop(header);
+        let _ = header.into_vocabulary();
         let path = self.folder.path().join("case.gguf");
         std::fs::write(&path, bytes).unwrap();
         let mut ending = Ok(String::new());

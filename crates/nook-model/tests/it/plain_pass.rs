@@ -44,7 +44,7 @@ fn ember_is_what_its_card_says() {
     assert_eq!((shape.layers, shape.hidden, shape.heads, shape.kv_heads), (6, 256, 8, 2));
     assert_eq!((shape.feed_forward, shape.vocabulary, shape.context_length), (512, 2048, 1024));
     assert!(shape.tied_output);
-    let vocabulary = file.vocabulary();
+    let vocabulary = file.vocabulary().unwrap();
     assert_eq!((vocabulary.tokens.len(), vocabulary.bos, vocabulary.eos), (2048, Some(0), Some(1)));
     assert!(vocabulary.chat_template.is_some());
 }
