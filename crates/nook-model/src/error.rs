@@ -317,8 +317,9 @@ impl Fault {
             Self::OutOfMemory { .. } => "Close other programs, or load fewer layers.",
             Self::NoThreads => "Close other programs.",
             Self::DeviceSupport { .. } => {
-                "Set `distributed_inference.backend` to `auto`, `native` or `gpu`; the others need \
-                 a build with the feature `candle`, `cuda` or `metal`."
+                "Set `distributed_inference.backend` to `auto`, `native`, `gpu` or `candle`. NVIDIA \
+                 cards through candle need the program `nook-worker-cuda` beside this one (`cargo \
+                 xtask bundle --cuda` makes it), Apple's a build with the feature `metal`."
             }
             Self::DeviceMissing { .. } => {
                 "Check the card and its driver, or compute on the processor."

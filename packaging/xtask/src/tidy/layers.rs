@@ -59,7 +59,7 @@ const TEST_PACKAGES: &[&str] = &["nook-testkit", "nook-tests"];
 #[rustfmt::skip]
 const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("axum*",              &["nook-openai"]),
-    ("candle*",            &["nook-model"]), // only behind its feature `candle`
+    ("candle*",            &["nook-model"]),
     ("clap_complete",      &["nook-cli"]),
     ("clap_mangen",        &["nook-cli"]),
     ("keepawake",          &["nook-machine"]),
