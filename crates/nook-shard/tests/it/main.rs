@@ -15,6 +15,7 @@ mod lent;
 mod openers;
 #[cfg(unix)]
 mod paths;
+mod programs;
 mod resume;
 
 /// Is the worker when [`host`] starts it; among the other tests there is nothing for it to do.

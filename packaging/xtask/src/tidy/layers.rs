@@ -48,6 +48,7 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-control",  4, &["nook-api", "nook-base"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
     ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-shard"]),
+    ("nook-worker-cuda", 4, &["nook-inspect", "nook-shard"]),
     ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard"]),
     ("xtask",         4, &[]),
 ];
