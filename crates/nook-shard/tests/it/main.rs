@@ -15,6 +15,7 @@ mod lent;
 mod openers;
 #[cfg(unix)]
 mod paths;
+#[cfg(unix)]
 mod programs;
 mod resume;
 

@@ -1,6 +1,6 @@
 //! Which program becomes the worker: this one, or the one for NVIDIA's cards beside it.
 //!
-//! Both are copies of this test program, which is a worker without CUDA's code; what would need a
+//! Both are links to this test program, which is a worker without CUDA's code; what would need a
 //! card is not tried here.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl Installed {
     }
 
     fn put(&self, name: &str) {
-        std::fs::copy(std::env::current_exe().unwrap(), self.path(name)).unwrap();
+        std::os::unix::fs::symlink(std::env::current_exe().unwrap(), self.path(name)).unwrap();
     }
 
     async fn start(&self, backend: Backend) -> Result<Worker, WorkerStartError> {
@@ -135,6 +135,7 @@ async fn a_program_that_finds_no_driver_is_told_with_the_way_out() {
         assert!(sentence.contains(part), "{part}: {sentence}");
     }
     // One that cannot be started at all.
+    std::fs::remove_file(installed.path(CUDA_WORKER)).unwrap();
     std::fs::write(installed.path(CUDA_WORKER), "no program").unwrap();
     let error = installed.start(CUDA).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::GpuMissing, "{error}");

@@ -223,7 +223,7 @@ fn decoded<T>(rows: &Rows<'_>, convert: impl Fn(f32) -> T) -> Result<Vec<T>, Fau
 
 /// What CUDA, Metal and candle say where memory is short, in small letters.
 const OUT_OF_MEMORY: [&str; 3] =
-    ["out_of_memory", "out of memory", "failed to create metal buffer"];
+    ["out_of_memory", "out of memory", "failed to create metal resource: buffer"];
 
 fn fault(error: candle_core::Error) -> Fault {
     let reason = error.to_string();
