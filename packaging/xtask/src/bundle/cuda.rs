@@ -19,16 +19,16 @@ const PROGRAM: &str = "nook-worker-cuda";
 
 /// Variables that name the folder of a toolkit, in the order in which they are looked at.
 const FOLDERS: [&str; 2] = ["CUDA_HOME", "CUDA_PATH"];
+/// All by which the crates that are built look for it.
+const NAMES: [&str; 4] = ["CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_TOOLKIT_ROOT_DIR"];
 
 /// For which cards the kernels are made; see the README of `cudaforge`.
 const CAPABILITY: &str = "CUDA_COMPUTE_CAP";
 
 const HOW_TO_GET_A_TOOLKIT: &str = "\
-no CUDA toolkit is here: neither CUDA_HOME nor CUDA_PATH names one, no `nvcc` is on the search path, and no package of \
-Python has one.
-Install NVIDIA's toolkit (13.0 or 12.x), or into a Python environment that is active:
-    pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-cccl nvidia-cuda-runtime nvidia-cublas nvidia-curand \
-nvidia-cuda-nvrtc
+no CUDA toolkit is here: neither CUDA_HOME nor CUDA_PATH names one, no `nvcc` is on the search path,
+and no package of Python has one. Install NVIDIA's toolkit, version 13.0; its compiler and libraries are
+also packages of Python (nvidia-cuda-nvcc and others, see `Graphics cards` in packaging/README.md).
 Everything else of Inglenook builds without it.";
 
 /// Builds the program and says where it lies.
@@ -44,9 +44,8 @@ pub(crate) fn command(places: &Places, profile: Profile) -> Result<()> {
     let build = cargo(&places.root)
         .args(["build", "--package", PROGRAM, "--features", "cuda", "--bin", PROGRAM])
         .args((profile == Profile::Release).then_some("--release"))
-        .env("CUDA_HOME", &toolkit)
-        .env("CUDA_PATH", &toolkit)
         .env("PATH", searched(&toolkit)?);
+    let build = NAMES.iter().fold(build, |build, name| build.env(name, &toolkit));
     let built = build::collected(build)?;
     let program = built.program(PROGRAM).context("the program was not built")?;
     let folder = places.made(Path::new("packages").join(profile.folder()).join("cuda"))?;
