@@ -24,9 +24,9 @@ pub enum Backend {
     Gpu,
     /// `nook-gpu`, on the GPU of this number in the list that `nook doctor` shows.
     GpuAt(u32),
-    /// candle on the CPU, in builds with the feature `candle`.
+    /// candle on the CPU: the reference.
     Candle,
-    /// candle on the NVIDIA card of this number, in builds with the feature `cuda`.
+    /// candle on the NVIDIA card of this number, in the separate program `nook-worker-cuda`.
     CandleCuda(u32),
     /// candle on Apple's graphics card of this number, in builds with the feature `metal`.
     CandleMetal(u32),

@@ -106,20 +106,32 @@ pub(crate) async fn run(wish: Bench) -> anyhow::Result<ExitCode> {
 /// Measures the one device in this process.
 fn alone(wish: &Bench) -> anyhow::Result<ExitCode> {
     let [backend] = wish.backend[..] else { bail!("one device at a time") };
-    let view = nook_inspect::bench(&BenchWish {
+    let view = nook_inspect::bench(&wish_of(wish, backend))?;
+    output::json_line(&json!(view));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wish_of(wish: &Bench, backend: Backend) -> BenchWish {
+    BenchWish {
         model: wish.model.clone(),
         backend,
         prompt: wish.prompt,
         tokens: wish.tokens,
         streams: wish.streams,
         threads: wish.threads,
-    })?;
-    output::json_line(&json!(view));
-    Ok(ExitCode::SUCCESS)
+    }
 }
 
-async fn in_a_process(wish: &Bench, backend: Backend) -> anyhow::Result<BenchView> {
+/// The process that measures `backend`: this program, or the one beside it that has the code.
+fn measuring(wish: &Bench, backend: Backend) -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("cannot find this program")?;
+    if matches!(backend, Backend::CandleCuda(_))
+        && let Some(program) = nook_node::cuda_worker_beside(&program)
+    {
+        let mut command = Command::new(program);
+        command.arg("bench").arg(serde_json::to_string(&wish_of(wish, backend))?);
+        return Ok(command);
+    }
     let mut command = Command::new(program);
     command.arg("bench").arg(&wish.model).args(["--alone", "--backend", &backend.to_string()]);
     for (option, value) in
@@ -130,6 +142,11 @@ async fn in_a_process(wish: &Bench, backend: Backend) -> anyhow::Result<BenchVie
     if let Some(threads) = wish.threads {
         command.args(["--threads", &threads.to_string()]);
     }
+    Ok(command)
+}
+
+async fn in_a_process(wish: &Bench, backend: Backend) -> anyhow::Result<BenchView> {
+    let mut command = measuring(wish, backend)?;
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(DEVICE_LIMIT, command.output()).await;
     let minutes = DEVICE_LIMIT.as_secs() / 60;

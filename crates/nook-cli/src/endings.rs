@@ -33,7 +33,7 @@ pub(crate) const VARIABLES: [(&str, &str); 17] = [
     (
         "INGLENOOK_DEVICE",
         "What computes models, over the setting distributed_inference.backend: auto, cpu, gpu, gpu:0 and so on; \
-         in builds with candle also candle-cpu, cuda, cuda:1 or metal.",
+         through candle candle-cpu, cuda or cuda:1 (with nook-worker-cuda), metal (in a build for it).",
     ),
     (
         "HF_ENDPOINT",

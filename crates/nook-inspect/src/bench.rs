@@ -22,11 +22,12 @@ use crate::InspectError;
 const ROUNDS: u32 = 3;
 
 /// What to measure.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BenchWish {
     /// The model file.
     pub model: PathBuf,
     /// What computes; [`Backend::Auto`] is the processor.
+    #[serde(with = "backend_text")]
     pub backend: Backend,
     /// Positions of the prompt.
     pub prompt: u32,
@@ -126,6 +127,32 @@ pub fn bench(wish: &BenchWish) -> Result<BenchView, InspectError> {
         gpu_bytes: model.gpu().map(nook_model::nook_gpu::Gpu::used_bytes),
         logits,
     })
+}
+
+/// As [`bench`], for another program: `wish` is a [`BenchWish`] in JSON, and so is the [`BenchView`]
+/// that comes back.
+///
+/// # Errors
+///
+/// Those of [`bench`], and [`InspectError::Wish`] for a text that is no wish.
+pub fn bench_as_told(wish: &str) -> Result<String, InspectError> {
+    let wish: BenchWish = serde_json::from_str(wish)?;
+    Ok(serde_json::to_string(&bench(&wish)?)?)
+}
+
+/// A [`Backend`] as the setting names it.
+mod backend_text {
+    use nook_base::Backend;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(it: &Backend, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(it)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Backend, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
 }
 
 struct Bench {

@@ -20,7 +20,7 @@ use nook_model::{Fault, ModelError, StepError};
 use nook_text::{EncodeError, TemplateError, TokenizerError};
 use nook_wire::{DecodeError, TensorError};
 
-pub use bench::{BenchView, BenchWish, BenchedModel, bench, benched_model};
+pub use bench::{BenchView, BenchWish, BenchedModel, bench, bench_as_told, benched_model};
 pub use gguf::{GgufView, ModelVerdict, TensorView, gguf};
 pub use logits::{Instructions, LogitsView, LogitsWish, PartView, logits};
 pub use text::{
@@ -43,6 +43,9 @@ pub enum InspectError {
         /// Why.
         source: io::Error,
     },
+    /// What another program told is not what can be measured.
+    #[error("what to measure cannot be read")]
+    Wish(#[from] serde_json::Error),
     /// The vocabulary makes no tokenizer.
     #[error("{} has no usable tokenizer", file.display())]
     Tokenizer {

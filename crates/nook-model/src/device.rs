@@ -19,12 +19,11 @@ pub enum Device {
     /// The best GPU that is no software adapter: discrete before integrated. A model that is loaded
     /// there says which one it is.
     BestGpu,
-    /// candle's own code for the processor. Slower than [`Self::Cpu`]; a build with the feature
-    /// `candle`.
+    /// candle's own code for the processor, a reference. Slower than [`Self::Cpu`].
     CandleCpu,
-    /// The NVIDIA card with this number; a build with the feature `cuda`.
+    /// The NVIDIA card with this number, through candle; a build with the feature `cuda`.
     Cuda(u32),
-    /// Apple's graphics card with this number; a build with the feature `metal`.
+    /// Apple's graphics card with this number, through candle; a build with the feature `metal`.
     Metal(u32),
 }
 

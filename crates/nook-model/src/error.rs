@@ -240,6 +240,12 @@ pub enum Fault {
         /// What its library said.
         reason: String,
     },
+    /// The memory of a graphics card has no room for it.
+    #[error("has no room in the memory of the graphics card: {reason}")]
+    CardOutOfMemory {
+        /// What its library said.
+        reason: String,
+    },
     /// A GPU could not do its part; the kind says whose turn it is then.
     #[error("could not be computed on a GPU: {error}")]
     Gpu {
@@ -299,7 +305,7 @@ impl Fault {
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         match self {
-            Self::OutOfMemory { .. } => true,
+            Self::OutOfMemory { .. } | Self::CardOutOfMemory { .. } => true,
             Self::Gpu { error } => error.is_out_of_memory(),
             _ => false,
         }
@@ -317,8 +323,9 @@ impl Fault {
             Self::OutOfMemory { .. } => "Close other programs, or load fewer layers.",
             Self::NoThreads => "Close other programs.",
             Self::DeviceSupport { .. } => {
-                "Set `distributed_inference.backend` to `auto`, `native` or `gpu`; the others need \
-                 a build with the feature `candle`, `cuda` or `metal`."
+                "Set `distributed_inference.backend` to `auto`, `native`, `gpu` or `candle`. NVIDIA \
+                 cards through candle need the program `nook-worker-cuda` beside this one (`cargo \
+                 xtask bundle --cuda` makes it), Apple's a build with the feature `metal`."
             }
             Self::DeviceMissing { .. } => {
                 "Check the card and its driver, or compute on the processor."
@@ -326,7 +333,9 @@ impl Fault {
             Self::DeviceCapability { .. } => {
                 "Compute on the processor, or build this program for that card (CUDA_COMPUTE_CAP)."
             }
-            Self::Card { .. } => "Load fewer layers, or compute on the processor.",
+            Self::Card { .. } | Self::CardOutOfMemory { .. } => {
+                "Load fewer layers, or compute on the processor."
+            }
             Self::NeedsProcessor { .. } => "Compute on the processor.",
             // Errors of a GPU say it themselves.
             Self::Gpu { .. } | Self::NoGpuKernel { .. } => "",

@@ -15,8 +15,8 @@
 //! forward pass ([`loaded`]) is written once, on plain slices and the kernels of `nook-kernels`.
 //! Every result is the same bit for bit however a model is cut, a prompt is chunked, sessions are
 //! batched, and however many threads work. Over the same descriptions there are two more passes,
-//! whose results agree within rounding: on the GPUs of every vendor (`gpu`), and, behind the
-//! features `candle`, `cuda` and `metal`, through candle (`card`). [`Device`] chooses.
+//! whose results agree within rounding: on the GPUs of every vendor (`gpu`), and through candle on
+//! the CPU and, behind the features `cuda` and `metal`, on cards (`card`). [`Device`] chooses.
 //!
 //! No token ids, hidden states or logits appear in `Debug` output, errors or logs.
 

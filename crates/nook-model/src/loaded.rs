@@ -8,7 +8,6 @@
 //! Where a model computes is chosen once, when it is made ([`Device`]): everything else is the
 //! same.
 
-#[cfg(feature = "candle")]
 mod card;
 mod divided;
 mod gpu;
@@ -28,7 +27,6 @@ use crate::file::ModelFile;
 use crate::inventory::{Inventory, Loading};
 use crate::parts::{Block, LayerState, StateShape};
 use crate::weights::{Held, Named};
-#[cfg(feature = "candle")]
 use card::Card;
 use divided::{Divided, Home};
 use gpu::GpuExecutor;
@@ -79,8 +77,7 @@ pub(crate) enum Executor {
     Gpu(GpuExecutor),
     /// Both: what the GPU has no room or no kernels for lies with the CPU.
     Divided(Box<Divided>),
-    /// candle, on a graphics card.
-    #[cfg(feature = "candle")]
+    /// candle, on the CPU or on a graphics card.
     Card(Card),
 }
 
@@ -108,7 +105,6 @@ macro_rules! each_inventory {
                 let $inventory = &mut cpu.inventory;
                 $body;
             }
-            #[cfg(feature = "candle")]
             Executor::Card(Card { inventory: $inventory, .. }) => $body,
         }
     };
@@ -237,7 +233,6 @@ impl LoadedModel {
             Executor::Cpu(_) => Device::Cpu,
             Executor::Gpu(gpu) => gpu.device(),
             Executor::Divided(divided) => divided.gpu.device(),
-            #[cfg(feature = "candle")]
             Executor::Card(card) => card.device(),
         }
     }
@@ -254,7 +249,6 @@ impl LoadedModel {
         let positions = match &self.executor {
             Executor::Cpu(_) => positions,
             Executor::Gpu(_) | Executor::Divided(_) => gpu::whole_blocks(positions),
-            #[cfg(feature = "candle")]
             Executor::Card(_) => card::whole_blocks(positions),
         };
         self.file.cache_bytes_as(self.cache, layers, positions)
@@ -271,7 +265,6 @@ impl LoadedModel {
                 let (in_memory, on_gpu) = divided.part_bytes(&self.file, part);
                 in_memory.saturating_add(on_gpu)
             }
-            #[cfg(feature = "candle")]
             Executor::Card(card) => card.part_bytes(&self.file, part),
         }
     }
@@ -308,7 +301,6 @@ impl LoadedModel {
             Executor::Cpu(cpu) => cpu.load(file, part, &self.compute),
             Executor::Gpu(gpu) => gpu.load(file, part),
             Executor::Divided(divided) => divided.load(file, part, &self.compute),
-            #[cfg(feature = "candle")]
             Executor::Card(card) => card.load(file, part),
         };
         loaded.map_err(|fault| file.error(fault))
@@ -419,7 +411,7 @@ impl Executor {
         let choice = match device {
             Device::Gpu(number) => Choice::Index(number),
             Device::BestGpu => Choice::Best,
-            _ => return Self::card(device, full, file),
+            _ => return Card::open(device, full, file).map(Self::Card),
         };
         GpuExecutor::open(choice, full, file).map(Self::Gpu)
     }
@@ -433,18 +425,6 @@ impl Executor {
             }
             other => other,
         }
-    }
-
-    /// A graphics card, or candle in its place.
-    #[cfg(feature = "candle")]
-    fn card(device: Device, full: bool, file: &ModelFile) -> Result<Self, Fault> {
-        Ok(Self::Card(Card::open(device, full, file)?))
-    }
-
-    /// This build knows none.
-    #[cfg(not(feature = "candle"))]
-    fn card(device: Device, _: bool, _: &ModelFile) -> Result<Self, Fault> {
-        Err(Fault::DeviceSupport { device: device.to_string() })
     }
 
     pub(crate) fn release(&mut self, layers: LayerRange) {
@@ -465,7 +445,6 @@ impl Executor {
             Self::Cpu(cpu) => cpu.inventory.held(),
             Self::Gpu(gpu) => gpu.inventory.held(),
             Self::Divided(divided) => divided.held(),
-            #[cfg(feature = "candle")]
             Self::Card(card) => card.inventory.held(),
         }
     }
@@ -476,7 +455,6 @@ impl Executor {
             Self::Cpu(cpu) => cpu.inventory.missing(part),
             Self::Gpu(gpu) => gpu.inventory.missing(part),
             Self::Divided(divided) => divided.missing(part),
-            #[cfg(feature = "candle")]
             Self::Card(card) => card.inventory.missing(part),
         }
     }
@@ -496,7 +474,6 @@ impl Executor {
                 Home::Gpu => LayerState::on_device(divided.gpu.empty_state(shape, cache)),
                 Home::Cpu => shape.empty(cache),
             },
-            #[cfg(feature = "candle")]
             Self::Card(card) => LayerState::on_device(card.empty_state(shape, cache)),
         }
     }
@@ -510,7 +487,6 @@ impl Executor {
                 divided.gpu.rest();
                 divided.cpu.rest();
             }
-            #[cfg(feature = "candle")]
             Self::Card(_) => {}
         }
     }

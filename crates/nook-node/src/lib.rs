@@ -49,8 +49,8 @@ use std::process::ExitCode;
 pub use log::log_filter;
 pub use nook_machine::seconds_to_clock;
 pub use nook_plan::even_split;
-pub use nook_shard::WorkerCommand;
 pub use nook_shard::confinement::no_core_dumps;
+pub use nook_shard::{WorkerCommand, cuda_worker_beside};
 pub use start::{
     NodeOptions, StartError, WindowChoices, data_folder, runtime_folder, start, window_choices,
 };

@@ -434,8 +434,7 @@ impl Stable {
             (self.source.clone(), self.tasks.clone(), self.requests.clone());
         self.tasks.spawn_until_cancelled("worker-start", async move {
             let outcome = Worker::start(&source.command, &source.folder, limits, &tasks).await;
-            let outcome = outcome
-                .map_err(|error| NodeError::new(ErrorCode::WorkerCrashed, error.to_string()));
+            let outcome = outcome.map_err(|error| NodeError::new(error.code(), error.to_string()));
             let _ = requests.send(Request::Started { model, outcome }).await;
         });
     }
@@ -464,6 +463,8 @@ impl Stable {
                     let _ = requests.send(Request::Ended { model, pid, end }).await;
                 });
             }
+            // What is missing on this computer is no fault of the model.
+            Err(error) if error.code == ErrorCode::GpuMissing => {}
             Err(error) => self.count_crash(model, &error.sentence),
         }
         for waiter in waiters {

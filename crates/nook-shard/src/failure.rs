@@ -59,6 +59,7 @@ impl From<ModelError> for Failure {
         let code = match error.fault {
             Fault::OutOfMemory { .. } | Fault::NoThreads => ErrorCode::OutOfMemory,
             Fault::Gpu { ref error } => of_gpu(error.code()),
+            Fault::CardOutOfMemory { .. } => ErrorCode::GpuOutOfMemory,
             Fault::ContextLength { .. } => ErrorCode::TooLong,
             Fault::NoSuchLayers { .. } | Fault::NotHeld { .. } | Fault::Absent { .. } => {
                 ErrorCode::BadRequest

@@ -19,6 +19,7 @@ mod over;
 mod pace;
 mod place;
 mod process;
+mod program;
 mod retained;
 mod serve;
 #[cfg(all(feature = "test-faults", debug_assertions))]
@@ -27,10 +28,8 @@ mod worker;
 mod worker_state;
 
 pub use nook_wire::PassCounts;
-pub use process::{
-    LoadedPart, Worker, WorkerCommand, WorkerEnd, WorkerError, WorkerLimits, WorkerStartError,
-    WorkerStatus,
-};
+pub use process::{LoadedPart, Worker, WorkerEnd, WorkerError, WorkerLimits, WorkerStatus};
+pub use program::{CUDA_WORKER, WorkerCommand, WorkerStartError, cuda_worker_beside};
 pub use worker::{GPU_LOST_EXIT, worker_main, worker_status};
 
 /// Threads for the forward pass: the cores of this machine, or what `INGLENOOK_THREADS` says.

@@ -6,8 +6,7 @@
 //! known to everybody who waits on [`Worker::ended`], with the last lines it wrote.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,12 +21,13 @@ use nook_wire::{
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::program::{WorkerCommand, WorkerStartError};
 use crate::{confinement, link};
 
 /// Longest wait for a new worker to connect. Starting a process on a busy laptop can take seconds.
-const START_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const START_LIMIT: Duration = Duration::from_secs(20);
 
 /// How long a worker may take to end by itself before it is killed.
 const STOP_LIMIT: Duration = Duration::from_secs(2);
@@ -45,15 +45,6 @@ const DROP_LIMIT: Duration = Duration::from_millis(250);
 /// Such words after which the worker is asked whether it has taken them: a quarter of what may wait
 /// there. More than that is a broken rule, and freeing takes longer than saying.
 const DROPS_AT_ONCE: u32 = 16;
-
-/// How to start a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorkerCommand {
-    /// The program: this same binary.
-    pub program: PathBuf,
-    /// Arguments before those of the worker, `["worker"]`.
-    pub arguments: Vec<OsString>,
-}
 
 /// What the owner of this device allows a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,51 +85,6 @@ pub struct WorkerEnd {
     pub gpu_lost: bool,
     /// The last lines that it wrote on standard error.
     pub last_lines: Vec<String>,
-}
-
-/// Why a worker did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerStartError {
-    /// The folder for the socket lies too deep.
-    #[error(
-        "the folder {folder} has too long a path for a socket ({bytes} bytes); set INGLENOOK_RUNTIME to a shorter one"
-    )]
-    PathTooLong {
-        /// The folder.
-        folder: PathBuf,
-        /// Bytes that the socket's path would take.
-        bytes: usize,
-    },
-    /// The socket could not be made.
-    #[error("cannot listen for the worker at {socket}: {source}")]
-    Listen {
-        /// Name of the socket.
-        socket: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The program could not be started.
-    #[error("cannot start the worker {program}: {source}")]
-    Spawn {
-        /// The program.
-        program: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The process ended before it was ready.
-    #[error("the worker ended while starting ({status}): {last_line}")]
-    Ended {
-        /// Exit status in the system's words.
-        status: String,
-        /// The last line that it wrote.
-        last_line: String,
-    },
-    /// It did not become ready in time.
-    #[error("the worker was not ready within {} s", START_LIMIT.as_secs())]
-    TooSlow,
-    /// Something else connected to its socket.
-    #[error("a process that is not the worker connected to its socket")]
-    Impostor,
 }
 
 /// Why a worker did not do what it was asked.
@@ -199,8 +145,28 @@ pub struct WorkerStatus {
 }
 
 impl Worker {
-    /// Starts a worker whose socket lies in `folder`, a directory that only this user can enter.
+    /// Starts a worker whose socket lies in `folder`, a directory that only this user can enter. It
+    /// is the program of `command`, or the one beside it that has the code for `limits`' backend.
+    ///
+    /// # Errors
+    ///
+    /// [`WorkerStartError`]; [`WorkerStartError::Cuda`] where that other program does not run.
     pub async fn start(
+        command: &WorkerCommand,
+        folder: &Path,
+        limits: WorkerLimits,
+        tasks: &Tasks,
+    ) -> Result<Self, WorkerStartError> {
+        let usual = &command.program;
+        let command = command.for_backend(limits.backend.in_force());
+        let started = Self::start_program(&command, folder, limits, tasks).await;
+        started.map_err(|error| match command.program == *usual {
+            true => error,
+            false => error.of_cuda(&command.program),
+        })
+    }
+
+    async fn start_program(
         command: &WorkerCommand,
         folder: &Path,
         limits: WorkerLimits,
@@ -457,6 +423,8 @@ struct Process {
     // Held open for the worker's life: its end tells the worker that the node is gone.
     stdin: ChildStdin,
     lines: Lines,
+    /// Closed when everything that it wrote was read.
+    all_read: oneshot::Receiver<()>,
 }
 
 /// The last lines of the worker's standard error.
@@ -491,19 +459,24 @@ impl Process {
         stdin.flush().await.map_err(failed)?;
         let lines = Lines::default();
         let keep = lines.clone();
+        let (reading, all_read) = oneshot::channel::<()>();
         tasks.spawn("worker-lines", async move {
+            let _reading = reading;
             let mut reader = BufReader::new(stderr).lines();
             while let Ok(Some(line)) = reader.next_line().await {
                 tracing::info!(target: "worker", "{line}");
                 keep.push(line);
             }
         });
-        Ok(Self { child, stdin, lines })
+        Ok(Self { child, stdin, lines, all_read })
     }
 
     /// Waits for an end that comes before the worker was ready.
     async fn ended(&mut self) -> WorkerStartError {
         let status = self.child.wait().await;
+        // Its last words may come a moment after its end; whoever inherited its standard error holds
+        // nobody up.
+        let _ = tokio::time::timeout(STOP_LIMIT, &mut self.all_read).await;
         WorkerStartError::Ended {
             status: words(status),
             last_line: self.lines.last().unwrap_or_else(|| "it wrote nothing".to_owned()),

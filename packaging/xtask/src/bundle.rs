@@ -24,6 +24,7 @@ use crate::stages::{build, package, ui};
 use crate::{outside, say};
 
 mod contents;
+mod cuda;
 pub(crate) mod look;
 mod needs;
 mod notices;
@@ -43,6 +44,10 @@ pub(crate) struct BundleOptions {
     /// it
     #[arg(long)]
     drive: bool,
+    /// Build the worker program for NVIDIA's cards instead, which no package holds; needs the CUDA
+    /// toolkit
+    #[arg(long, conflicts_with = "drive")]
+    cuda: bool,
     /// Install missing system packages without asking
     #[arg(long)]
     yes: bool,
@@ -81,6 +86,10 @@ pub(crate) struct Packages {
 
 /// Builds the programs, makes the packages, checks them and says how large they are.
 pub(crate) fn command(places: &Places, options: &BundleOptions) -> Result<()> {
+    let profile = if options.debug { Profile::Debug } else { Profile::Release };
+    if options.cuda {
+        return cuda::command(places, profile);
+    }
     if !cfg!(target_os = "linux") {
         bail!(
             "packages are made for Linux on Linux; installers for other systems are not there yet"
@@ -89,7 +98,6 @@ pub(crate) fn command(places: &Places, options: &BundleOptions) -> Result<()> {
     let purpose = if options.drive { Purpose::Test } else { Purpose::Run };
     setup::ensure(places, purpose, &SetupOptions { yes: options.yes })?;
     ui::build_pages(places)?;
-    let profile = if options.debug { Profile::Debug } else { Profile::Release };
     let build = cargo(&places.root)
         .args(["build", "--package", "inglenook", "--package", "nook-cli", "--bins"])
         .args(build::features(places)?)

@@ -17,7 +17,6 @@ use crate::spent::Meter;
 use crate::{deny, outside, say, tidy};
 
 pub(crate) mod build;
-mod card;
 mod node;
 pub(crate) mod package;
 mod pool;
@@ -130,8 +129,8 @@ const STAGES: &[Stage] = &[
     Stage {
         name: "card",
         about: "candle's code for graphics cards, on the processor",
-        needs: &[],
-        run: card::stage,
+        needs: &["build"],
+        run: rust::candle,
     },
     Stage {
         name: "gpu",

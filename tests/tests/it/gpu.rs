@@ -87,8 +87,12 @@ async fn the_setting_says_what_computes_and_what_cannot_is_told_with_a_way_out()
     }
     let refused = choose(node, "toaster").await.unwrap_err().to_string();
     assert!(refused.contains("`gpu:0`") && refused.contains("`candle:metal`"), "{refused}");
-    choose(node, "native").await?;
-    assert_eq!(node.answer(&Wish::text("Once", 4)).await?.ids, before.ids, "{KEY}");
+    // Other code on the processor, which every program has.
+    for backend in ["candle", "native"] {
+        choose(node, backend).await?;
+        assert_eq!(node.answer(&Wish::text("Once", 4)).await?.ids, before.ids, "{KEY}: {backend}");
+        until_on(node, backend).await?;
+    }
     Ok(())
 }
 

@@ -44,7 +44,7 @@ export interface SettingValues {
   'window.safe_graphics': boolean;
   /** Whether this computer works with others at all. Without it, it neither shares nor asks. */
   'distributed_inference.enabled': boolean;
-  /** What computes models on this computer. `auto` measures the processor and each graphics card while nothing else goes on, and takes what answers at least a fifth sooner; `native` is the processor, `gpu` the fastest graphics card, `gpu:0` that of this number in `nook doctor`. `candle`, `candle:cuda:0` and `candle:metal` need a build of their own. A reply that runs goes on where it began. */
+  /** What computes models on this computer. `auto` measures the processor and each graphics card while nothing else goes on, and takes what answers at least a fifth sooner; `native` is the processor, `gpu` the fastest graphics card, `gpu:0` that of this number in `nook doctor`. `candle` computes on the processor with other code, slower, to compare with; `candle:cuda:0` needs the program `nook-worker-cuda` beside this one, `candle:metal` a build of its own. A reply that runs goes on where it began. */
   'distributed_inference.backend': string;
   /** When other computers help: if the reply is predicted to be faster or this computer cannot compute it alone (`when_faster`), or whenever they offer the layers (`always`). */
   'distributed_inference.pooling': 'when_faster' | 'always';

@@ -1,4 +1,5 @@
-//! The second executor: the same descriptions of models, computed by candle on a graphics card.
+//! The second executor: the same descriptions of models, computed by candle, on the CPU or on a
+//! graphics card.
 //!
 //! [`Card`] owns the device and the weights on it ([`OnCard`]). A step brings token ids or hidden
 //! states to the device, takes them through the layers there, and brings hidden states or logits
@@ -10,8 +11,9 @@
 //! what it computes for a row may hang on the number of rows. A session never moves between
 //! devices.
 //!
-//! candle is named in this folder alone. Its own path for the processor ([`Device::CandleCpu`])
-//! runs the same code, so that all of it is tested without a graphics card.
+//! candle is named in this folder alone. Its own path for the processor ([`Device::CandleCpu`]) is
+//! in every program: a reference that shares no kernel with the others, and the way in which all of
+//! this code is tested without a graphics card. Cards need the features `cuda` or `metal`.
 
 mod attention;
 mod block;

@@ -86,7 +86,6 @@ pub(crate) fn run(
             Executor::Cpu(cpu) => on_cpu(model, cpu, batch, &counts, cancelled),
             Executor::Gpu(gpu) => gpu.forward(model, batch, &counts, cancelled),
             Executor::Divided(both) => both.forward(model, batch, &counts, cancelled),
-            #[cfg(feature = "candle")]
             Executor::Card(card) => card.forward(model, batch, &counts, cancelled),
         };
         done.map_err(|error| BatchError { piece: 0, error })

@@ -7,9 +7,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod batches;
-#[cfg(feature = "candle")]
 mod card;
-#[cfg(feature = "candle")]
 mod card_references;
 mod edge;
 mod executors;

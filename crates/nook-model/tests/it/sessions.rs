@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::fixtures::{load, session, values, whole};
 use nook_base::{LayerRange, ModelPart};
 use nook_kernels::Format;
-#[cfg(not(feature = "candle"))]
 use nook_model::Device;
 use nook_model::synthetic::{Family, Recipe};
 use nook_model::{
@@ -31,7 +30,7 @@ fn range(start: u32, end: u32) -> LayerRange {
 }
 
 /// Whoever asks for a graphics card gets it or an error, never the processor instead.
-#[cfg(not(feature = "candle"))]
+#[cfg(not(any(feature = "cuda", feature = "metal")))]
 #[test]
 fn a_device_that_this_build_does_not_know_is_refused_by_name() {
     let file = tiny(1).file().clone();

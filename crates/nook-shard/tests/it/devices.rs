@@ -90,10 +90,10 @@ async fn a_device_that_is_not_there_is_refused_and_named() {
     assert!(sentence.contains("NVIDIA"), "{sentence}");
 }
 
-#[cfg(not(feature = "candle"))]
+#[cfg(not(any(feature = "cuda", feature = "metal")))]
 #[tokio::test]
 async fn what_this_build_cannot_do_is_told_with_the_setting_that_can() {
-    for backend in [Backend::Candle, Backend::CandleCuda(0), Backend::CandleMetal(0)] {
+    for backend in [Backend::CandleCuda(0), Backend::CandleMetal(0)] {
         let (code, sentence, _host) = refused(&[], backend, small).await;
         assert_eq!(code, ErrorCode::GpuMissing, "{backend}");
         assert!(sentence.contains("built without"), "{sentence}");
@@ -244,9 +244,8 @@ async fn a_gpu_that_is_lost_ends_its_worker_with_a_status_of_its_own() {
     assert!(end.last_lines.iter().any(|line| line.contains("was lost")), "{end:?}");
 }
 
-#[cfg(feature = "candle")]
 #[tokio::test]
-async fn a_worker_with_the_code_for_cards_agrees_with_the_usual_one() {
+async fn a_worker_that_computes_with_candle_agrees_with_the_usual_one() {
     let host = Host::start_on("candle-cpu", 4, PLENTY).await.unwrap();
     let part = layers(1, 2);
     let mut talk = host.open(Opening::of(1, part)).await.unwrap().seeded(5);
@@ -256,6 +255,7 @@ async fn a_worker_with_the_code_for_cards_agrees_with_the_usual_one() {
         |numbers: &mut dyn Iterator<Item = f32>| numbers.map(|x| f64::from(x * x)).sum::<f64>();
     let off = sum(&mut got.iter().zip(&expected).map(|(a, b)| a - b));
     let rms = (off / sum(&mut expected.iter().copied())).sqrt();
+    assert_eq!(host.status().await.backend, Backend::Candle);
     // The model is small, so both compute in single precision.
     assert!(got.len() == expected.len() && rms < 3e-5, "{rms:.1e}");
     assert!(rms > 0.0, "another code gives other last bits: was it used?");

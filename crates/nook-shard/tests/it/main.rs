@@ -15,6 +15,8 @@ mod lent;
 mod openers;
 #[cfg(unix)]
 mod paths;
+#[cfg(unix)]
+mod programs;
 mod resume;
 
 /// Is the worker when [`host`] starts it; among the other tests there is nothing for it to do.

@@ -131,8 +131,9 @@ declare! {
         /// What computes models on this computer. `auto` measures the processor and each graphics
         /// card while nothing else goes on, and takes what answers at least a fifth sooner; `native`
         /// is the processor, `gpu` the fastest graphics card, `gpu:0` that of this number in
-        /// `nook doctor`. `candle`, `candle:cuda:0` and `candle:metal` need a build of their own. A
-        /// reply that runs goes on where it began.
+        /// `nook doctor`. `candle` computes on the processor with other code, slower, to compare
+        /// with; `candle:cuda:0` needs the program `nook-worker-cuda` beside this one,
+        /// `candle:metal` a build of its own. A reply that runs goes on where it began.
         "distributed_inference.backend" => backend: Backend = Backend::Auto,
             at_once(Side::Computer).in_window();
         /// When other computers help: if the reply is predicted to be faster or this computer

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::places::Places;
 use crate::process::Program;
@@ -18,6 +18,11 @@ const SOURCE_PACKAGE: &str = "Source: inglenook\n\nPackage: inglenook\nArchitect
 
 /// The library of the tray, by the names of each kind of package.
 const TRAY: [&str; 2] = ["libayatana-appindicator3-1", "libayatana-appindicator3.so.1()(64bit)"];
+
+/// Beginnings of libraries of graphics drivers and of CUDA: a program that needs one does not start
+/// where it is not. `nook-worker-cuda` may, and is in no package.
+const DRIVERS: [&str; 7] =
+    ["libcublas", "libcuda", "libcurand", "libnvidia", "libnvrtc", "libOpenCL", "libvulkan"];
 
 /// Requirements; `None` where nothing here can tell them.
 #[derive(Debug, PartialEq, Eq)]
@@ -71,9 +76,19 @@ fn libraries(places: &Places, programs: &[&Path]) -> Result<Vec<String>> {
             .args([program])
             .env("LC_ALL", "C")
             .output()?;
-        all.extend(said_libraries(&said));
+        let needed = said_libraries(&said);
+        let drivers = drivers_among(&needed);
+        if !drivers.is_empty() {
+            bail!("{} does not start without {}", program.display(), drivers.join(", "));
+        }
+        all.extend(needed);
     }
     Ok(all.into_iter().collect())
+}
+
+fn drivers_among(libraries: &BTreeSet<String>) -> Vec<&str> {
+    let is_driver = |name: &&str| DRIVERS.iter().any(|driver| name.starts_with(driver));
+    libraries.iter().map(String::as_str).filter(is_driver).collect()
 }
 
 /// The libraries and the versions of their symbols that `readelf` names.
@@ -109,6 +124,17 @@ mod tests {
             ["libc6 (>= 2.34)", "libgcc-s1 (>= 4.2)", "libgtk-3-0"]
         );
         assert_eq!(said_packages("dpkg-shlibdeps: error"), None);
+    }
+
+    #[test]
+    fn a_program_that_needs_a_driver_to_start_is_found() {
+        let of = |library: &str| {
+            let line = format!(" 0x01 (NEEDED)  Shared library: [{library}]\n");
+            said_libraries(&format!("{line} 0x01 (NEEDED)  Shared library: [libc.so.6]\n"))
+        };
+        assert_eq!(drivers_among(&of("libcuda.so.1")), ["libcuda.so.1()(64bit)"]);
+        assert_eq!(drivers_among(&of("libvulkan.so.1")).len(), 1);
+        assert_eq!(drivers_among(&of("libgtk-3.so.0")), [""; 0]);
     }
 
     #[test]

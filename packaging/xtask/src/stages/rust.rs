@@ -21,6 +21,9 @@ const OF_GPUS: &str = "package(nook-gpu) | (package(nook-model) & test(/^gpu/)) 
                        | (package(nook-resources) & test(/^backends::/)) \
                        | (package(nook-tests) & test(/^gpu::/))";
 
+/// Tests of the pass through candle, which is the code for graphics cards, on the processor.
+const OF_CANDLE: &str = "package(nook-model) & test(/^(card|loaded::card)/)";
+
 /// Tests that start whole households.
 const OF_HOUSEHOLDS: &str = "package(nook-tests)";
 
@@ -30,7 +33,8 @@ const NOTES_VARIABLE: &str = "NOOK_TEST_NOTES";
 
 /// The tests of every crate, and the examples in its documentation.
 pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
-    let ran = run(round, "ci", &format!("not {OF_HOUSEHOLDS} & not ({OF_GPUS})"))?;
+    let ran =
+        run(round, "ci", &format!("not {OF_HOUSEHOLDS} & not ({OF_GPUS}) & not ({OF_CANDLE})"))?;
     cargo(&round.places.root)
         .args(["test", "--workspace", "--exclude", "xtask", "--doc"])
         .args(features(&round.places)?)
@@ -47,6 +51,11 @@ pub(crate) fn households(round: &mut Round) -> Result<Outcome> {
 /// there is no card.
 pub(crate) fn gpus(round: &mut Round) -> Result<Outcome> {
     run(round, "ci", OF_GPUS)
+}
+
+/// The pass through candle on the processor, against the kernels of the CPU and foreign references.
+pub(crate) fn candle(round: &mut Round) -> Result<Outcome> {
+    run(round, "ci", OF_CANDLE)
 }
 
 /// cargo-nextest, about to run tests; which ones is to be added.

@@ -48,6 +48,7 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-control",  4, &["nook-api", "nook-base"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
     ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-shard"]),
+    ("nook-worker-cuda", 4, &["nook-inspect", "nook-shard"]),
     ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard"]),
     ("xtask",         4, &[]),
 ];
@@ -59,7 +60,7 @@ const TEST_PACKAGES: &[&str] = &["nook-testkit", "nook-tests"];
 #[rustfmt::skip]
 const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("axum*",              &["nook-openai"]),
-    ("candle*",            &["nook-model"]), // only behind its feature `candle`
+    ("candle*",            &["nook-model"]),
     ("clap_complete",      &["nook-cli"]),
     ("clap_mangen",        &["nook-cli"]),
     ("keepawake",          &["nook-machine"]),

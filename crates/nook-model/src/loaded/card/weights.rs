@@ -221,6 +221,30 @@ fn decoded<T>(rows: &Rows<'_>, convert: impl Fn(f32) -> T) -> Result<Vec<T>, Fau
     Ok(numbers)
 }
 
+/// What CUDA, Metal and candle say where memory is short, in small letters.
+const OUT_OF_MEMORY: [&str; 3] =
+    ["out_of_memory", "out of memory", "failed to create metal resource: buffer"];
+
 fn fault(error: candle_core::Error) -> Fault {
-    Fault::Card { reason: error.to_string() }
+    let reason = error.to_string();
+    let small = reason.to_ascii_lowercase();
+    match OUT_OF_MEMORY.iter().any(|words| small.contains(words)) {
+        true => Fault::CardOutOfMemory { reason },
+        false => Fault::Card { reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_card_that_is_full_is_told_from_one_that_fails() {
+        let said = |text: &str| fault(candle_core::Error::Msg(text.to_owned()));
+        let full = "DriverError(CUDA_ERROR_OUT_OF_MEMORY, \"out of memory\")";
+        assert_eq!(said(full), Fault::CardOutOfMemory { reason: full.to_owned() });
+        assert!(said(full).is_out_of_memory());
+        let broken = "DriverError(CUDA_ERROR_ILLEGAL_ADDRESS)";
+        assert_eq!(said(broken), Fault::Card { reason: broken.to_owned() });
+    }
 }
