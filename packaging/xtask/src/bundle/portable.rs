@@ -36,7 +36,9 @@ pub(crate) fn make(places: &Places, folder: &Path, unpacked: &Path) -> Result<Pa
     fs::copy(places.root.join(SCRIPT_FROM), content.join(SCRIPT))?;
     let archive = around.join(format!("{name}.tar.gz"));
     Program::new("tar", &around)
-        .args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
+        // Plain headers: an update takes no others.
+        .args(["--create", "--format=ustar", "--sort=name"])
+        .args(["--owner=0", "--group=0", "--numeric-owner"])
         .args([format!("--mtime={TIME}"), "--use-compress-program=gzip -9n".to_owned()])
         .args(["--file".as_ref(), archive.as_os_str()])
         .args([&name])
