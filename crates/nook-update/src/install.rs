@@ -70,6 +70,17 @@ pub enum InstallError {
     NothingBefore,
 }
 
+/// How far an update is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwapStage {
+    /// There was none, or it was taken back.
+    Nothing,
+    /// The new version is ready, and not in place.
+    Prepared,
+    /// It is in place.
+    Done,
+}
+
 /// A portable package that is installed. Everything waits for the disk.
 #[derive(Debug)]
 pub struct Portable {
@@ -113,8 +124,20 @@ impl Portable {
         }
     }
 
-    /// Puts the version in `archive` in place of `running`.
+    /// Puts the version in `archive` in place of `running`, at once.
     pub fn install(
+        &self,
+        archive: &Path,
+        running: &Version,
+        version: &Version,
+    ) -> Result<(), InstallError> {
+        self.prepare(archive, running, version)?;
+        self.finish().map(|_| ())
+    }
+
+    /// Everything but the swap: unpacks, asks the new program, lays its files out and notes the
+    /// swap. No installed file is touched.
+    pub fn prepare(
         &self,
         archive: &Path,
         running: &Version,
@@ -127,17 +150,26 @@ impl Portable {
         let staged = self.stage(archive, version);
         let unpacked = self.folder.join(UNPACKED);
         remove_folder(&unpacked).map_err(failed(&unpacked))?;
-        if let Err(error) = staged {
+        let noted = staged.and_then(|()| {
+            Ok(swap.begin(&running.to_string(), &version.to_string()).map(|_| ())?)
+        });
+        if noted.is_err() {
             swap.forget()?;
-            return Err(error);
         }
-        let journal = swap.begin(&running.to_string(), &version.to_string()).inspect_err(|_| {
-            // Nothing has moved, so what was laid out is all there is.
-            drop(swap.forget());
-        })?;
+        noted
+    }
+
+    /// Swaps what was prepared; the version that is in place then, if something was. The program
+    /// must say its new version, or everything is as before.
+    pub fn finish(&self) -> Result<Option<String>, InstallError> {
+        let swap = self.swap();
+        let Some(journal) = swap.journal()?.filter(|journal| !journal.done) else {
+            return Ok(None);
+        };
+        let to = journal.to.clone();
         let moved = swap.bring(Way::Forward, journal).map_err(InstallError::from);
-        let checked = moved.and_then(|()| says_version(&self.program(), version, self.patience));
-        let Err(error) = checked else { return Ok(()) };
+        let checked = moved.and_then(|()| says_version(&self.program(), &to, self.patience));
+        let Err(error) = checked else { return Ok(Some(to)) };
         match self.bring_back() {
             Ok(_) => Err(error),
             Err(InstallError::Swap(back)) => {
@@ -145,6 +177,15 @@ impl Portable {
             }
             Err(other) => Err(other),
         }
+    }
+
+    /// How far the last update is.
+    pub fn stage_of_swap(&self) -> Result<SwapStage, InstallError> {
+        Ok(match self.swap().journal()? {
+            None => SwapStage::Nothing,
+            Some(journal) if journal.done => SwapStage::Done,
+            Some(_) => SwapStage::Prepared,
+        })
     }
 
     /// Puts the version back that was there before the last update; its version.
@@ -166,7 +207,7 @@ impl Portable {
         remove_folder(&unpacked).map_err(failed(&unpacked))?;
         let file = File::open(archive).map_err(failed(archive))?;
         let package = unpack(io::BufReader::new(file), &unpacked, self.most)?;
-        says_version(&package.join("bin").join("nook"), version, self.patience)?;
+        says_version(&package.join("bin").join("nook"), &version.to_string(), self.patience)?;
         let other = self.swap().other();
         let script = package.join(SCRIPT);
         let words =
@@ -190,7 +231,7 @@ impl Portable {
 }
 
 /// Whether a program runs here and is what it should be.
-fn says_version(program: &Path, version: &Version, patience: Duration) -> Result<(), InstallError> {
+fn says_version(program: &Path, version: &str, patience: Duration) -> Result<(), InstallError> {
     let wrong = |reason: String| InstallError::Program { version: version.to_string(), reason };
     let ran = run(program, &[Path::new("--version")], patience);
     let ran = ran.map_err(|error| wrong(error.to_string()))?;

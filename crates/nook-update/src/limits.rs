@@ -1,5 +1,7 @@
 //! Every limit of an update, and what happens there.
 
+#![cfg_attr(not(feature = "client"), allow(dead_code, reason = "limits of what is not built"))]
+
 use std::time::Duration;
 
 /// Longest list of versions; a longer one is refused unread.
@@ -48,12 +50,3 @@ pub(crate) const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
 /// Most bytes that are read of what such a program says.
 pub(crate) const SAID_BYTES_MAX: u64 = 64 << 10;
-
-/// How often a node looks for a new version, in seconds.
-pub const CHECK_EVERY_SECONDS: u64 = 24 * 3600;
-
-/// How long it waits after a look that failed, in seconds.
-pub const RETRY_AFTER_SECONDS: u64 = 3600;
-
-/// How long a computer must have had nothing under way before it updates by itself, in seconds.
-pub const QUIET_SECONDS: u64 = 60;

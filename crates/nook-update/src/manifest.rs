@@ -24,6 +24,12 @@ pub const FORMAT: u64 = 1;
 /// What kind of document it is: the same key signs others.
 pub const KIND: &str = "inglenook-update";
 
+/// What the list is called where a release lies.
+pub const MANIFEST_FILE: &str = "inglenook-versions.json";
+
+/// What its signature is called: the same with this behind it.
+pub const SIGNATURE_END: &str = ".minisig";
+
 /// A release: what it is called, until when this list counts, and its packages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {

@@ -10,4 +10,5 @@
 pub(crate) const KEYS: &[&str] = &[];
 
 /// The list of versions.
+#[cfg(feature = "client")]
 pub(crate) const ADDRESS: Option<&str> = None;

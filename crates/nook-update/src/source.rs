@@ -17,7 +17,7 @@ use crate::install::InstallError;
 use crate::installed::{Installed, PackageKind};
 use crate::keys::{KeyError, Keys};
 use crate::limits::{DOCUMENT_LIMIT, MANIFEST_BYTES_MAX, PACKAGE_LIMIT, SIGNATURE_BYTES_MAX};
-use crate::manifest::{Manifest, Offer, read};
+use crate::manifest::{Manifest, Offer, SIGNATURE_END, read};
 use crate::refusal::Refusal;
 use crate::release;
 use crate::seen::{Held, Seen, SeenError};
@@ -27,12 +27,6 @@ pub const ADDRESS_VARIABLE: &str = "INGLENOOK_UPDATES_URL";
 
 /// Names the public keys that may sign it, in place of those that were built in.
 pub const KEY_VARIABLE: &str = "INGLENOOK_UPDATES_KEY";
-
-/// What the list is called where a release lies.
-pub const MANIFEST_FILE: &str = "inglenook-versions.json";
-
-/// What its signature is called: the same with this behind it.
-pub const SIGNATURE_END: &str = ".minisig";
 
 /// The folder of what is remembered and loaded, in the data folder.
 const FOLDER: &str = "updates";
