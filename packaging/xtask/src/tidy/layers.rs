@@ -72,7 +72,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
-    ("minisign",           &["xtask"]), // signs; the tests of update sign too
+    ("minisign",           &["nook-update", "xtask"]), // update: its tests sign
     ("minisign-verify",    &["nook-update"]),
     ("naga*",              &["nook-gpu"]),
     ("network-interface",  &["nook-find"]),
