@@ -4,18 +4,25 @@
 #   ./install.sh                 into ~/.local
 #   ./install.sh --prefix DIR    into DIR
 #   ./install.sh --remove        takes out what it put there; models, chats and settings stay
+#   ./install.sh --stage DIR     lays everything out in DIR for the prefix and installs nothing:
+#                                for `nook update`, which swaps the files itself
 set -eu
 
 prefix=${HOME:?your home is not known: HOME is not set}/.local
 remove=no
+stage=
 while [ $# -gt 0 ]; do
     case $1 in
         --prefix)
             [ $# -ge 2 ] || { echo "install.sh: --prefix needs a folder" >&2; exit 2; }
             prefix=$2
             shift 2 ;;
+        --stage)
+            [ $# -ge 2 ] || { echo "install.sh: --stage needs a folder" >&2; exit 2; }
+            stage=$2
+            shift 2 ;;
         --remove) remove=yes; shift ;;
-        --help | -h) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+        --help | -h) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
         *) echo "install.sh: it does not know \`$1\`: try --help" >&2; exit 2 ;;
     esac
 done
@@ -24,7 +31,9 @@ case $prefix in
     *) prefix=$(pwd)/$prefix ;;
 esac
 
-list=$prefix/share/doc/inglenook/installed.txt
+# Where files are written; what is in them speaks of the prefix.
+root=${stage:-$prefix}
+list=$root/share/doc/inglenook/installed.txt
 tell_desktop() {
     # Menus notice by themselves a little later where this is not there.
     if command -v update-desktop-database >/dev/null 2>&1; then
@@ -59,6 +68,9 @@ if [ "$remove" = yes ]; then
     take_out <"$list"
     rm -f "$list"
     take_out_empty share/doc/inglenook
+    # What updates left: the version before the last one.
+    rm -rf "$prefix/lib/inglenook-update"
+    take_out_empty lib
     tell_desktop
     # The desktop's own list of what is there, where nothing is there any more.
     if [ "$(ls -A "$prefix/share/applications" 2>/dev/null)" = mimeinfo.cache ]; then
@@ -76,18 +88,22 @@ missing=$(for program in nook inglenook; do
     LC_ALL=C ldd "$here/bin/$program" 2>/dev/null | sed -n 's/^[[:space:]]*\(.*\) => not found.*/\1/p'
 done | sort -u)
 
-mkdir -p "$prefix/share/doc/inglenook"
+mkdir -p "$root/share/doc/inglenook"
 (cd "$here" && find bin share -type f) | LC_ALL=C sort >"$list.new"
 while IFS= read -r file; do
-    mkdir -p "$prefix/$(dirname "$file")"
+    mkdir -p "$root/$(dirname "$file")"
     # Under another name first: a program that runs cannot be written to.
-    cp "$here/$file" "$prefix/$file.new"
+    cp "$here/$file" "$root/$file.new"
     case $file in
-        share/applications/*.desktop) sed -i "s|^Exec=inglenook|Exec=\"$prefix/bin/inglenook\"|" "$prefix/$file.new" ;;
-        share/systemd/user/*.service) sed -i "s|/usr/bin/nook|\"$prefix/bin/nook\"|" "$prefix/$file.new" ;;
+        share/applications/*.desktop) sed -i "s|^Exec=inglenook|Exec=\"$prefix/bin/inglenook\"|" "$root/$file.new" ;;
+        share/systemd/user/*.service) sed -i "s|/usr/bin/nook|\"$prefix/bin/nook\"|" "$root/$file.new" ;;
     esac
-    mv -f "$prefix/$file.new" "$prefix/$file"
+    mv -f "$root/$file.new" "$root/$file"
 done <"$list.new"
+if [ -n "$stage" ]; then
+    mv -f "$list.new" "$list"
+    exit 0
+fi
 # What an earlier version had and this one has not goes, once all of this one is there.
 [ ! -f "$list" ] || LC_ALL=C comm -23 "$list" "$list.new" | take_out
 mv -f "$list.new" "$list"

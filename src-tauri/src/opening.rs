@@ -124,7 +124,8 @@ mod tests {
         let (_, view) = watch::channel(Arc::new(crate::household::house(&serde_json::json!({}))));
         let port_keys: Arc<nook_api::KeyLookup> = Arc::new(|_| None);
         let runtime_folder = Path::new("/run").into();
-        NodeParts { inbox, view, port_keys, tasks: Tasks::new(), runtime_folder }.into()
+        let (tasks, restart) = (Tasks::new(), Arc::default());
+        NodeParts { inbox, view, port_keys, tasks, runtime_folder, restart }.into()
     }
 
     #[tokio::test]

@@ -232,6 +232,9 @@ actions! {
         pipeline as Pipeline() -> PipelineView, for [Window, Control];
         /// What is under way here, counted.
         vitals as Vitals() -> Vitals, for [Control];
+        /// Starts the program anew once no reply and no stream of another device is under way:
+        /// after its files were replaced. Refused where the program cannot start itself again.
+        restart_when_quiet as RestartWhenQuiet() -> (), for [Control];
     }
     group Port in PortCommand: "The keys of the local port." {
         /// The main key of the port.

@@ -19,6 +19,7 @@ use crate::actions::{Command, Request, Response};
 use crate::error::NodeError;
 use crate::generation::{Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::requests::{PortSettings, StartedTurn, Turn};
+use crate::restart::Restart;
 use crate::views::{HouseholdView, PortRequestView, TroubleView};
 
 /// Commands that may wait for the loop; a caller beyond them waits until there is room.
@@ -52,6 +53,8 @@ pub struct NodeParts {
     pub tasks: Tasks,
     /// The folder of its sockets.
     pub runtime_folder: Arc<Path>,
+    /// What is known of a restart.
+    pub restart: Arc<Restart>,
 }
 
 /// A handle to the node of this process: this device and what it knows of the others.
@@ -129,6 +132,12 @@ impl NodeHandle {
     #[must_use]
     pub fn tasks(&self) -> &Tasks {
         &self.parts.tasks
+    }
+
+    /// What is known of a restart, for the program that runs this node.
+    #[must_use]
+    pub fn restart(&self) -> &Restart {
+        &self.parts.restart
     }
 
     /// Whether the node takes no more requests, because it is leaving.

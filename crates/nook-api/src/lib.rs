@@ -20,6 +20,7 @@ mod handle;
 mod path_or_none;
 mod plain;
 mod requests;
+mod restart;
 pub mod views;
 mod vitals;
 
@@ -38,4 +39,5 @@ pub use requests::{
     ChatStart, KeptReply, PairTarget, PauseFor, PortSettings, REPLIES_WAITING_MAX,
     REPLY_EVENTS_MAX, Reach, Sharing, StartedTurn, Turn, TurnText, TurnView,
 };
+pub use restart::Restart;
 pub use vitals::{Vitals, WorkerVitals};

@@ -24,6 +24,13 @@ pub mod ticket;
 pub mod vocabulary;
 pub mod wake;
 
+/// Version of the program: that of the workspace, or the one for which a release is built
+/// (`cargo xtask release` sets `INGLENOOK_VERSION` while it builds).
+pub const VERSION: &str = match option_env!("INGLENOOK_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 pub use activation::{Activation, ActivationDtype, ActivationError};
 pub use backend::{Backend, UnknownBackend};
 pub use code::ErrorCode;

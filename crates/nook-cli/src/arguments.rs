@@ -18,7 +18,7 @@ use crate::endings;
 
 /// Inglenook without a window: pools the computers of one household to run a language model.
 #[derive(Debug, Parser)]
-#[command(name = "nook", version, arg_required_else_help = true, after_long_help = endings::help())]
+#[command(name = "nook", version = nook_base::VERSION, arg_required_else_help = true, after_long_help = endings::help())]
 pub(crate) struct Arguments {
     /// Data folder of the node (default: the system's place for application data).
     #[arg(long, global = true, env = "INGLENOOK_HOME", value_name = "FOLDER")]
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     /// Measure how fast the processor and the graphics cards of this computer compute a model, and compare what
     /// they compute. Needs no running node.
     Bench(Bench),
+    /// Look for a new version of Inglenook, and install it where it came as the portable package.
+    Update(Update),
     /// Print the script with which a shell completes this command.
     Completions {
         /// The shell.
@@ -75,6 +77,23 @@ pub(crate) struct Up {
     /// Do not open the OpenAI-compatible port.
     #[arg(long)]
     pub(crate) no_port: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Update {
+    /// Only look, and say what there is. This is also what happens without a word.
+    #[arg(long, conflicts_with_all = ["now", "undo"])]
+    pub(crate) check: bool,
+    /// Install a newer version. A node that runs starts anew once nothing is under way; if the new
+    /// version does not come up, the old one comes back.
+    #[arg(long, conflicts_with = "undo")]
+    pub(crate) now: bool,
+    /// Put the version back that was here before the last update.
+    #[arg(long)]
+    pub(crate) undo: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -81,7 +81,7 @@ pub(crate) async fn run(wish: Bench) -> anyhow::Result<ExitCode> {
         devices.push(Measured { asked: backend.to_string(), figures, problem });
     }
     let report = Report {
-        inglenook: env!("CARGO_PKG_VERSION"),
+        inglenook: nook_base::VERSION,
         measured_at: nook_base::clock::unix_seconds(),
         machine: Machine::this(),
         model,

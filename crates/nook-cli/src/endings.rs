@@ -17,7 +17,7 @@ pub(crate) const STATUSES: [(u8, &str); 6] = [
 ];
 
 /// Variables of the environment that this program reads.
-pub(crate) const VARIABLES: [(&str, &str); 17] = [
+pub(crate) const VARIABLES: [(&str, &str); 19] = [
     ("INGLENOOK_HOME", "The data folder, where --home names none."),
     (
         "INGLENOOK_LOG",
@@ -57,6 +57,15 @@ pub(crate) const VARIABLES: [(&str, &str); 17] = [
         "SSL_CERT_FILE",
         "On Linux: the certificates that downloads trust (default: the system's); SSL_CERT_DIR names folders \
          of them.",
+    ),
+    (
+        "INGLENOOK_UPDATES_URL",
+        "The signed list of versions that `nook update` asks for (default: that of the project, which has none \
+         yet); for tests and for who makes packages of their own.",
+    ),
+    (
+        "INGLENOOK_UPDATES_KEY",
+        "The public keys of minisign that may sign it, with commas between them, in place of the project's.",
     ),
     (
         "OLLAMA_MODELS",

@@ -26,6 +26,7 @@ mod pipeline;
 mod settings;
 mod timeline;
 mod up;
+mod update;
 mod waking;
 
 use std::ffi::OsStr;
@@ -79,6 +80,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Generate(wish) => generate::run(home, wish).await,
         Command::Chat(chat) => chat::run(home, chat).await,
         Command::House(house) => house::run(house).await,
+        Command::Update(wish) => update::run(home, wish).await,
         Command::Debug(debug) => debug::run(debug),
         Command::Bench(bench) => bench::run(bench).await,
         Command::Completions { shell } => manual::completions(shell),

@@ -53,7 +53,7 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<ExitCode> {
 fn write_pages(command: &Command, folder: &Path) -> anyhow::Result<()> {
     let man = Man::new(command.clone())
         .section(SECTION)
-        .source(concat!("Inglenook ", env!("CARGO_PKG_VERSION")))
+        .source(format!("Inglenook {}", nook_base::VERSION))
         .manual("Inglenook");
     let path = folder.join(man.get_filename());
     let cannot = || format!("cannot write {}", path.display());

@@ -15,8 +15,6 @@ use crate::error::FetchError;
 use crate::limits::Pace;
 use crate::source::is_this_machine;
 
-const AGENT: &str = concat!("Inglenook/", env!("CARGO_PKG_VERSION"));
-
 /// The clients.
 #[derive(Debug)]
 pub(crate) struct Clients {
@@ -59,7 +57,7 @@ fn base(pace: &Pace) -> ClientBuilder {
     // Lengths and ranges speak of the bytes as they are.
     always.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     Client::builder()
-        .user_agent(AGENT)
+        .user_agent(format!("Inglenook/{}", nook_base::VERSION))
         .default_headers(always)
         .redirect(redirect::Policy::none())
         .referer(false)

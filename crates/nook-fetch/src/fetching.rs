@@ -20,7 +20,7 @@ use crate::limits::Limits;
 use crate::part::{Left, Part, Whole};
 use crate::progress::Progress;
 use crate::room::Room;
-use crate::run::{Ended, Run, server_of};
+use crate::run::{Ended, Run, Shape, server_of};
 use crate::source::{Hubs, Source};
 
 /// What is to be fetched.
@@ -68,11 +68,13 @@ pub struct Fetcher {
 
 /// What one download works with.
 #[derive(Clone, Copy)]
-struct Desk<'a> {
-    folder: &'a Folder,
-    order: &'a Order,
-    stop: &'a CancellationToken,
-    told: &'a watch::Sender<Progress>,
+pub(crate) struct Desk<'a> {
+    pub(crate) folder: &'a Folder,
+    /// Its place in the folder, and how the source is written.
+    pub(crate) name: (&'a FileKey, &'a str),
+    pub(crate) shape: Shape,
+    pub(crate) stop: &'a CancellationToken,
+    pub(crate) told: &'a watch::Sender<Progress>,
 }
 
 impl Fetcher {
@@ -94,7 +96,9 @@ impl Fetcher {
         stop: &CancellationToken,
         told: &watch::Sender<Progress>,
     ) -> Result<Fetched, FetchError> {
-        let desk = Desk { folder, order, stop, told };
+        let (key, text) = (order.source.key(), order.source.to_string());
+        let shape = Shape::model(&self.limits);
+        let desk = Desk { folder, name: (&key, &text), shape, stop, told };
         let urls = order.source.urls(&self.hubs);
         let last = urls.len().saturating_sub(1);
         let (mut kept, mut errors, mut asked) = (None, Vec::new(), Vec::new());
@@ -119,7 +123,7 @@ impl Fetcher {
             }
             kept = part;
             if place < last {
-                tracing::info!(download = order.source.key().as_str(), %error, "asks the next server");
+                tracing::info!(download = key.as_str(), %error, "asks the next server");
                 told.send_modify(|progress| progress.trouble = Some(error.to_string()));
             }
             errors.push(error);
@@ -131,7 +135,7 @@ impl Fetcher {
     }
 
     /// Takes the file from `url`, going on with `part` where there is one.
-    async fn at(
+    pub(crate) async fn at(
         &self,
         desk: Desk<'_>,
         mut part: Option<Part>,
@@ -148,7 +152,7 @@ impl Fetcher {
                 },
             };
             let is_mixed = part.written() > 0 && part.digest_by(&[server_of(url)]).is_none();
-            let run = Run::new(self, url, expected, tries_max, desk.stop, desk.told);
+            let run = Run::new(self, url, (expected, desk.shape), tries_max, desk.stop, desk.told);
             match run.finish(part).await {
                 // What was here before may be what was wrong, and is deleted: once more from the
                 // beginning.
@@ -159,8 +163,8 @@ impl Fetcher {
     }
 
     async fn open_for(&self, desk: Desk<'_>) -> Result<Left, FetchError> {
-        let Desk { folder, order, stop, told } = desk;
-        self.open(folder, order.source.key(), order.source.to_string(), stop, told).await
+        let Desk { folder, name: (key, text), stop, told, .. } = desk;
+        self.open(folder, key.clone(), text.to_owned(), stop, told).await
     }
 
     /// What an earlier run has left of the source that is written `text`.

@@ -9,7 +9,8 @@
 //! one file's place in the folder, held by a lock of the operating system: two writers never meet.
 //! A model that another device of the house has comes the same way, from whoever [brings](Bringer)
 //! its bytes. A helper that needs only some layers takes only their [ranges](Fetcher::take_ranges)
-//! into a [`SparseFile`].
+//! into a [`SparseFile`]. A file that is no model, of which length and digest are known before, comes
+//! as a [`FileOrder`].
 //!
 //! The node owns the downloads and decides which run; what a file *is* (whether it is a model that
 //! this program understands) is `nook-model`'s knowledge. Nothing here writes outside of the
@@ -21,6 +22,7 @@ mod client;
 mod copying;
 mod error;
 mod fetching;
+mod files;
 mod folder;
 mod held;
 mod house_source;
@@ -40,6 +42,7 @@ pub use catalogue::{About, Catalogue, CatalogueEntry, CatalogueError, Costs};
 pub use copying::{Bringer, CopyOrder, CopyWish, Halt};
 pub use error::FetchError;
 pub use fetching::{Fetched, Fetcher, Order, Pin};
+pub use files::{Address, AddressError, FileOrder};
 pub use folder::{FileKey, Folder, Slot};
 pub use house_source::{HouseSource, HouseSourceError};
 pub use limits::{

@@ -15,13 +15,36 @@ use crate::client::{plain, untrusted};
 use crate::error::FetchError;
 use crate::fetching::Fetcher;
 use crate::held::Held;
-use crate::limits::{REDIRECTS_MAX, WRITE_BYTES};
+use crate::limits::{Limits, REDIRECTS_MAX, WRITE_BYTES};
 use crate::part::{Part, Whole};
 use crate::progress::{Phase, Progress};
 use crate::redirects::follow;
 
 /// How every GGUF file begins.
 const MAGIC: &[u8] = b"GGUF";
+
+/// What a file must look like, whoever has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Its first bytes: networks that want a log-in answer everything with a page.
+    begins: &'static [u8],
+    /// Its length, where it is known before anybody is asked.
+    bytes: Option<u64>,
+    /// Most bytes of it.
+    bytes_max: u64,
+}
+
+impl Shape {
+    /// That of a model file.
+    pub(crate) fn model(limits: &Limits) -> Self {
+        Self { begins: MAGIC, bytes: None, bytes_max: limits.file_bytes_max }
+    }
+
+    /// That of any file of this length.
+    pub(crate) fn of_bytes(bytes: u64) -> Self {
+        Self { begins: &[], bytes: Some(bytes), bytes_max: bytes }
+    }
+}
 
 /// How a try ended that was not the last.
 #[derive(Debug)]
@@ -49,6 +72,7 @@ pub(crate) struct Run<'a> {
     url: &'a Url,
     /// Digest that the file must have.
     expected: Option<&'a str>,
+    shape: Shape,
     tries_max: u32,
     stop: &'a CancellationToken,
     told: &'a watch::Sender<Progress>,
@@ -78,12 +102,13 @@ impl<'a> Run<'a> {
     pub(crate) fn new(
         fetcher: &'a Fetcher,
         url: &'a Url,
-        expected: Option<&'a str>,
+        (expected, shape): (Option<&'a str>, Shape),
         tries_max: u32,
         stop: &'a CancellationToken,
         told: &'a watch::Sender<Progress>,
     ) -> Self {
-        Self { fetcher, url, expected, tries_max, stop, told, held: Held::default(), named: None }
+        let (held, named) = (Held::default(), None);
+        Self { fetcher, url, expected, shape, tries_max, stop, told, held, named }
     }
 
     /// Goes on from `part` to the whole, checked file.
@@ -280,7 +305,7 @@ impl<'a> Run<'a> {
     /// Ends with what came deleted once it is more than was promised, or without a promise more
     /// than is taken of any file.
     async fn is_not_too_long(&mut self, have: u64, bytes: Option<u64>) -> Result<(), FetchError> {
-        let most = bytes.unwrap_or(self.fetcher.limits.file_bytes_max);
+        let most = bytes.unwrap_or(self.shape.bytes_max);
         if have <= most {
             return Ok(());
         }
@@ -291,15 +316,15 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Writes what was gathered. The first bytes must be those of a model file: networks that want
-    /// a log-in answer everything with a page.
+    /// Writes what was gathered. The first bytes must be those of such a file.
     async fn put(&mut self, gathered: &mut Vec<u8>) -> Result<(), FetchError> {
         if gathered.is_empty() {
             return Ok(());
         }
         let is_start = self.written() == 0;
-        let begins = gathered.get(..MAGIC.len().min(gathered.len())).unwrap_or_default();
-        if is_start && !MAGIC.starts_with(begins) {
+        let magic = self.shape.begins;
+        let begins = gathered.get(..magic.len().min(gathered.len())).unwrap_or_default();
+        if is_start && !magic.starts_with(begins) {
             self.held.discard().await?;
             return Err(FetchError::NotGguf { host: self.host() });
         }
@@ -309,9 +334,16 @@ impl<'a> Run<'a> {
 
     /// What the server says of the file must be possible, and the file that is meant.
     fn check(&self, version: &Version) -> Result<(), FetchError> {
-        let most = self.fetcher.limits.file_bytes_max;
+        let most = self.shape.bytes_max;
         if let Some(bytes) = version.bytes.filter(|bytes| *bytes > most) {
             return Err(FetchError::TooLarge { bytes, most });
+        }
+        if let (Some(expected), Some(found)) = (self.shape.bytes, version.bytes)
+            && expected != found
+        {
+            let said = |bytes: u64| format!("{bytes} bytes");
+            let (expected, found) = (said(expected), said(found));
+            return Err(FetchError::NotTheOne { host: self.host(), expected, found });
         }
         match (self.expected, &version.sha256) {
             (Some(expected), Some(found)) if expected != found => Err(FetchError::NotTheOne {
@@ -365,7 +397,7 @@ pub(crate) fn server_of(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-fn is_redirect(status: StatusCode) -> bool {
+pub(crate) fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 

@@ -315,7 +315,7 @@ impl State {
         let version = u8::try_from(crate::PROTOCOL).unwrap_or(u8::MAX);
         Introduction {
             name: DeviceName::sanitised(&self.me.name),
-            app_version: env!("CARGO_PKG_VERSION").to_owned(),
+            app_version: nook_base::VERSION.to_owned(),
             protocol: (version, version),
             port: self.listen_port,
         }

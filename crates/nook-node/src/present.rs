@@ -41,7 +41,7 @@ impl State {
                 id: self.me.id.to_string(),
                 short_id: self.me.id.short(),
                 name: self.me.name.clone(),
-                app_version: env!("CARGO_PKG_VERSION").to_owned(),
+                app_version: nook_base::VERSION.to_owned(),
                 listen_port: self.listen_port,
                 key_kept_in: self.key_place.words(),
                 key_place: Some(self.key_place.clone()),

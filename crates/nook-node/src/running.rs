@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use nook_base::{ModelDigest, clock};
+use nook_base::{ErrorCode, ModelDigest, clock};
 use nook_find::Sighting;
 use nook_link::LinkEvent;
 use nook_shard::WorkerStatus;
@@ -19,8 +19,8 @@ use crate::meters::Figures;
 use crate::mishaps;
 use crate::preferences::settings_trouble;
 use crate::state::State;
-use nook_api::Command;
 use nook_api::views::TroubleView;
+use nook_api::{Command, NodeError};
 use nook_host::{HostEvent, OwnSpeed};
 use nook_library::LibraryEvent;
 use nook_requester::Event;
@@ -101,6 +101,7 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
         state.weigh_traffic();
         state.tell_terms();
         state.publish();
+        let done = done.or_else(|| state.may_restart_now().then_some(None));
         if let Some(done) = done {
             leave(state, inboxes, done).await;
             return;
@@ -198,6 +199,26 @@ impl State {
             tracing::info!("this computer was asleep: connecting again");
             self.links.network_changed();
         }
+    }
+
+    /// Remembers that the program is to start anew.
+    pub(crate) fn restart_when_quiet(&self) -> Result<(), NodeError> {
+        match self.restart.order() {
+            true => Ok(()),
+            false => {
+                let sentence = "This Inglenook cannot start itself again: close it, and start it.";
+                Err(NodeError::new(ErrorCode::BadRequest, sentence))
+            }
+        }
+    }
+
+    /// Whether it is to, and nothing is under way that it would cut: no reply of this device, none
+    /// that waits for its turn, and no stream of another one.
+    fn may_restart_now(&self) -> bool {
+        let is_busy = self.replies_running() > 0
+            || self.requester.replies_waiting() > 0
+            || self.host.streams() > 0;
+        self.restart.is_ordered() && !is_busy
     }
 
     /// Gives memory back, if it is time to.

@@ -156,6 +156,7 @@ pub async fn start(options: NodeOptions) -> Result<NodeHandle, StartError> {
     let runtime_folder: Arc<Path> = read.home.runtime().into();
     let (state, inboxes) = assemble(read, options.worker, command_inbox, &tasks)?;
     let (view, port_keys) = (state.view.subscribe(), state.port_keys.subscribe());
+    let restart = state.restart.clone();
     tasks.essential().spawn("house", running::run(state, inboxes));
     // In a thread of its own, before anybody asks: a driver that sleeps takes its time.
     tasks.spawn_until_cancelled("cards", async {
@@ -167,7 +168,7 @@ pub async fn start(options: NodeOptions) -> Result<NodeHandle, StartError> {
             nook_store::PortKeyHolder::Named(name) => PortKeyHolder::Named(name),
         })
     });
-    Ok(NodeParts { inbox: commands, view, port_keys, tasks, runtime_folder }.into())
+    Ok(NodeParts { inbox: commands, view, port_keys, tasks, runtime_folder, restart }.into())
 }
 
 /// The folder where the sockets of the node at `home` lie; for whoever talks to it.
@@ -310,6 +311,7 @@ fn assemble(
         problems: BTreeMap::new(),
         device_events,
         view: watch::channel(Arc::new(empty_view())).0,
+        restart: Arc::default(),
         tasks: tasks.clone(),
         home,
         settings,
@@ -432,7 +434,7 @@ fn start_links(
         ],
         hello: Hello {
             protocol: ProtocolRange::SPOKEN,
-            app_version: env!("CARGO_PKG_VERSION").to_owned(),
+            app_version: nook_base::VERSION.to_owned(),
             device_name: me.name.clone(),
             listen_port: 0,
         },

@@ -21,6 +21,7 @@ use crate::outbox::Outbox;
 use crate::quiet::Quiet;
 use crate::waking::Looks;
 use crate::ways::WayNow;
+use nook_api::Restart;
 use nook_api::views::{HouseholdView, KeyPlace, PortView, TroubleView};
 use nook_host::{Host, Runner as HostRunner};
 use nook_library::{ModelLibrary, Runner as LibraryRunner};
@@ -91,5 +92,7 @@ pub(crate) struct State {
     /// Where tasks of pairings report.
     pub(crate) device_events: mpsc::Sender<DeviceEvent>,
     pub(crate) view: watch::Sender<Arc<HouseholdView>>,
+    /// Whether the program is to start anew once nothing is under way.
+    pub(crate) restart: Arc<Restart>,
     pub(crate) tasks: Tasks,
 }

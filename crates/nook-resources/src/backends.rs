@@ -525,13 +525,13 @@ const CPU: u32 = u32::MAX;
 
 /// The processor, computed on by this version of the program.
 fn cpu() -> String {
-    format!("cpu, {}", env!("CARGO_PKG_VERSION"))
+    format!("cpu, {}", nook_base::VERSION)
 }
 
 /// A GPU with its driver: another of either is measured anew.
 fn device_of(gpu: &GpuReport) -> String {
     let GpuReport { name, api, driver, .. } = gpu;
-    format!("{api}, {name}, {driver}, {}", env!("CARGO_PKG_VERSION"))
+    format!("{api}, {name}, {driver}, {}", nook_base::VERSION)
 }
 
 #[cfg(test)]

@@ -185,7 +185,8 @@ fn configuration_text(
     if let Some(depends) = &wanted.rpm {
         linux["rpm"]["depends"] = json!(depends);
     }
-    Ok(serde_json::to_string_pretty(&json!({"bundle": {"linux": linux}}))?)
+    let version = portable::version(places)?;
+    Ok(serde_json::to_string_pretty(&json!({"version": version, "bundle": {"linux": linux}}))?)
 }
 
 /// The one file in `folder` that ends so.

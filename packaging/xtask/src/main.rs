@@ -19,6 +19,7 @@ mod outside;
 mod places;
 mod platforms;
 mod process;
+mod release;
 mod sanitize;
 mod say;
 mod setup;
@@ -49,6 +50,8 @@ enum Order {
     Tidy(tidy::TidyOptions),
     /// Make the packages for Linux (.deb, .rpm, .tar.gz) and say how large they are
     Bundle(bundle::BundleOptions),
+    /// Make and sign a release: packages, list of versions, parts list, checksums
+    Release(release::ReleaseOptions),
     /// Measure: `bench walk …`, `bench home …`, `bench engine …`
     Bench(bench::BenchOptions),
     /// Plan for hundreds of made-up households and check every plan
@@ -94,6 +97,7 @@ fn obey(order: Order) -> Result<()> {
         Order::Setup(options) => setup::setup(&places, &options),
         Order::Tidy(options) => tidy::command(&places, &options),
         Order::Bundle(options) => bundle::command(&places, &options),
+        Order::Release(options) => release::command(&places, &options),
         Order::Bench(options) => bench::bench(&places, &options),
         Order::Simulate(options) => simulate::simulate(&places, &options),
         Order::Soak(options) => soak::soak(&places, &options),

@@ -60,5 +60,7 @@ mod standing;
 mod timeline;
 mod touched;
 #[cfg(target_os = "linux")]
+mod updating;
+#[cfg(target_os = "linux")]
 mod waking;
 mod ways;

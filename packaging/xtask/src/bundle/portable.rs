@@ -11,8 +11,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use cargo_metadata::MetadataCommand;
 
 use crate::bundle::contents::fresh;
+use crate::outside;
 use crate::places::Places;
 use crate::process::Program;
+use crate::release::VERSION_VARIABLE;
 
 /// The script, in the tree and in the archive.
 const SCRIPT: &str = "install.sh";
@@ -36,7 +38,9 @@ pub(crate) fn make(places: &Places, folder: &Path, unpacked: &Path) -> Result<Pa
     fs::copy(places.root.join(SCRIPT_FROM), content.join(SCRIPT))?;
     let archive = around.join(format!("{name}.tar.gz"));
     Program::new("tar", &around)
-        .args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"])
+        // Plain headers: an update takes no others.
+        .args(["--create", "--format=ustar", "--sort=name"])
+        .args(["--owner=0", "--group=0", "--numeric-owner"])
         .args([format!("--mtime={TIME}"), "--use-compress-program=gzip -9n".to_owned()])
         .args(["--file".as_ref(), archive.as_os_str()])
         .args([&name])
@@ -44,8 +48,11 @@ pub(crate) fn make(places: &Places, folder: &Path, unpacked: &Path) -> Result<Pa
     Ok(archive)
 }
 
-/// The version of the workspace.
+/// The version that is built for: of a release, else of the workspace.
 pub(crate) fn version(places: &Places) -> Result<String> {
+    if let Some(version) = outside::variable(VERSION_VARIABLE) {
+        return version.into_string().ok().context("a version is text");
+    }
     let metadata = MetadataCommand::new().current_dir(&places.root).no_deps().exec()?;
     let app = metadata.packages.iter().find(|package| package.name.as_str() == "inglenook");
     Ok(app.context("the workspace has no package `inglenook`")?.version.to_string())

@@ -15,8 +15,9 @@ const RULE: &str = "hostile";
 /// The table.
 pub(crate) const TABLE: &str = "docs/hostile.md";
 
-/// First letters of rows: pairing, transport, discovery, port (HTTP), models, faults, requests.
-const LETTERS: [char; 7] = ['P', 'T', 'D', 'H', 'M', 'F', 'R'];
+/// First letters of rows: pairing, transport, discovery, port (HTTP), models, faults, requests,
+/// updates.
+const LETTERS: [char; 8] = ['P', 'T', 'D', 'H', 'M', 'F', 'R', 'U'];
 
 /// A row's name: `T10`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

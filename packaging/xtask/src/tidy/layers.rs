@@ -31,6 +31,7 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-model",    2, &["nook-base", "nook-gpu", "nook-kernels"]),
     ("nook-shard",    2, &["nook-base", "nook-wire", "nook-mux", "nook-model"]),
     ("nook-store",    2, &["nook-base", "nook-trust"]),
+    ("nook-update",   2, &["nook-base", "nook-fetch"]),
     ("nook-api",      3, &["nook-base", "nook-text"]), // text: tools and forms of replies, as data
     ("nook-inspect",  3, &["nook-base", "nook-kernels", "nook-model", "nook-text", "nook-wire"]),
     ("nook-resources", 3, &["nook-api", "nook-base", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan", "nook-shard", "nook-text",
@@ -47,10 +48,11 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-openai",   4, &["nook-api", "nook-base", "nook-text"]),
     ("nook-control",  4, &["nook-api", "nook-base"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
-    ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-shard"]),
+    ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-shard", "nook-update"]),
     ("nook-worker-cuda", 4, &["nook-inspect", "nook-shard"]),
     ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard"]),
-    ("xtask",         4, &[]),
+    // A release is verified by what will verify it on every computer.
+    ("xtask",         4, &["nook-update"]),
 ];
 
 /// Packages that only tests use; they may use everything, and others use them in tests only.
@@ -71,17 +73,20 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("mdns-sd",            &["nook-find"]),
     ("memmap2",            &["nook-kernels"]),
     ("jiff",               &["nook-machine"]),
+    ("minisign",           &["nook-update", "xtask"]), // update: its tests sign
+    ("minisign-verify",    &["nook-update"]),
     ("naga*",              &["nook-gpu"]),
     ("network-interface",  &["nook-find"]),
     ("notify-rust",        &["inglenook"]),
     ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
-    ("rustix",             &["nook-resources", "nook-shard", "nook-testkit"]), // limits of a process; a test goes to a network of its own
+    ("rustix",             &["nook-resources", "nook-shard", "nook-testkit", "nook-update"]), // limits of a process; a test goes to a network of its own; update: files change places
     ("rustls*",            &["nook-fetch", "nook-link"]), // fetch: TLS to servers of files
     ("schemars",           &["nook-openai"]),
     ("seccompiler",        &["nook-shard"]),
     ("starship-battery",   &["nook-machine"]),
+    ("tar",                &["nook-update"]),
     ("tauri*",             &["inglenook"]),
     ("tokio-rustls",       &["nook-link"]),
     ("tokio-tungstenite",  &["nook-link"]),

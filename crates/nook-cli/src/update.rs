@@ -1,0 +1,251 @@
+//! `nook update`: looks for a new version, and puts it in place.
+//!
+//! The command prepares everything, then asks a node that runs to start anew: the node waits until
+//! nothing is under way, leaves in order, swaps the files and becomes the new program. The command
+//! watches that from outside, as a program of the old version. If the new one does not answer, it
+//! puts the files back and sees to it that a node runs again.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use nook_api::NodeCalls as _;
+use nook_base::clock;
+use nook_control::Client;
+use nook_update::{Claim, InstallError, Installed, Offer, Portable, SwapStage, Updates};
+use semver::Version;
+use tokio::task::spawn_blocking;
+
+use crate::arguments::Update;
+use crate::{connection, output};
+
+/// Longest wait for a node of the new version to answer once the old one has gone.
+const START_LIMIT: Duration = Duration::from_secs(45);
+
+/// Longest wait for whoever looks after the node (systemd waits ten seconds) to start the old one
+/// again after it was put back.
+const KEEPER_LIMIT: Duration = Duration::from_secs(15);
+
+/// How often it is looked how far that is.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What a look came to, as JSON.
+#[derive(serde::Serialize)]
+struct Found<'a> {
+    running: String,
+    newer: Option<String>,
+    file: Option<&'a str>,
+    notes: Option<&'a str>,
+    installed: bool,
+}
+
+/// One run of the command.
+struct Run {
+    home: Option<PathBuf>,
+    running: Version,
+    installed: Installed,
+    updates: Updates,
+    json: bool,
+}
+
+/// Does what was wished.
+pub(crate) async fn run(home: Option<PathBuf>, wish: Update) -> anyhow::Result<ExitCode> {
+    let program = std::env::current_exe().context("cannot find this program's own file")?;
+    let data = nook_node::data_folder(home.as_deref())?;
+    let run = Run {
+        home,
+        running: nook_base::VERSION.parse().context("this program's own version is odd")?,
+        installed: Installed::of(&program),
+        updates: Updates::usual(&data)?,
+        json: wish.json,
+    };
+    if wish.undo {
+        run.undo().await?;
+    } else {
+        run.update(wish.now).await?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Run {
+    async fn update(&self, now: bool) -> anyhow::Result<()> {
+        let updates = self.updates.clone();
+        let claim = spawn_blocking(move || updates.claim()).await??;
+        let Some(offer) = self.updates.look(&claim, &self.running, &self.installed).await? else {
+            self.say(None, false);
+            return Ok(());
+        };
+        let prefix = match &self.installed {
+            Installed::Portable { prefix } if now => prefix.clone(),
+            _ => {
+                self.say(Some(&offer), false);
+                return Ok(());
+            }
+        };
+        let archive = self.download(&claim, &offer).await?;
+        let (running, version) = (self.running.clone(), offer.version.clone());
+        at(&prefix, move |it| it.prepare(&archive, &running, &version)).await?;
+        let client = connection::client(self.home.as_ref())?;
+        if client.is_running().await {
+            self.restart(&client, &prefix, &offer.version.to_string()).await?;
+        } else {
+            at(&prefix, Portable::finish).await?;
+        }
+        let updates = self.updates.clone();
+        spawn_blocking(move || updates.clear_downloads(&claim)).await?;
+        self.say(Some(&offer), true);
+        Ok(())
+    }
+
+    async fn download(&self, claim: &Claim, offer: &Offer) -> anyhow::Result<PathBuf> {
+        let stop = tokio_util::sync::CancellationToken::new();
+        let told = tokio::sync::watch::Sender::default();
+        if !self.json {
+            let (file, megabytes) = (&offer.package.file, offer.package.bytes as f64 / 1e6);
+            output::note(format!("downloading {file} ({megabytes:.1} MB)"));
+        }
+        Ok(self.updates.fetch(claim, offer, &stop, &told).await?.path)
+    }
+
+    /// Lets the node that runs become the new version; ends with the old one where that fails.
+    async fn restart(&self, client: &Client, prefix: &Path, to: &str) -> anyhow::Result<()> {
+        if let Err(error) = client.restart_when_quiet().await {
+            at(prefix, Portable::recover).await?;
+            bail!("{error} Or end it first, then run `nook update --now` again.");
+        }
+        if !self.json {
+            output::note("the node starts anew once nothing is under way");
+        }
+        let mut gone_since = None;
+        loop {
+            match (version_of(client).await, at(prefix, Portable::stage_of_swap).await?) {
+                (Some(version), _) if version == to => return Ok(()),
+                // It took the swap back by itself, and goes on.
+                (Some(version), SwapStage::Nothing) => {
+                    bail!("version {to} did not get into place; {version} runs again, as before");
+                }
+                (Some(_), _) => gone_since = None,
+                (None, stage) => {
+                    let since = *gone_since.get_or_insert_with(clock::now);
+                    if since.elapsed() > START_LIMIT {
+                        return self.put_back(client, prefix, (stage, to)).await;
+                    }
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The node of the new version does not answer: the old one comes back, and runs again.
+    async fn put_back(
+        &self,
+        client: &Client,
+        prefix: &Path,
+        (stage, to): (SwapStage, &str),
+    ) -> anyhow::Result<()> {
+        if stage != SwapStage::Done {
+            at(prefix, Portable::recover).await?;
+            bail!("the node ended before it could start anew; nothing was changed");
+        }
+        at(prefix, Portable::back).await?;
+        // Whoever looks after the node may start it by itself.
+        if !until_it_answers(client, KEEPER_LIMIT).await {
+            self.start_node(prefix)?;
+            if !until_it_answers(client, START_LIMIT).await {
+                bail!(
+                    "version {to} did not come up. {} is back, but no node runs: start it with `nook up`",
+                    self.running
+                );
+            }
+        }
+        bail!("version {to} did not come up; {} is back and runs", self.running)
+    }
+
+    /// Starts a node that goes on without this command.
+    fn start_node(&self, prefix: &Path) -> anyhow::Result<()> {
+        let mut command = std::process::Command::new(Portable::at(prefix).program());
+        if let Some(home) = &self.home {
+            command.arg("--home").arg(home);
+        }
+        command.arg("up").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Ctrl-C at this command is not meant for it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.spawn().context("the node could not be started again")?;
+        Ok(())
+    }
+
+    /// Puts the version back that was here before.
+    async fn undo(&self) -> anyhow::Result<()> {
+        let Installed::Portable { prefix } = &self.installed else {
+            bail!(
+                "this Inglenook did not come as the portable package; install the earlier version by hand"
+            );
+        };
+        let updates = self.updates.clone();
+        let _claim = spawn_blocking(move || updates.claim()).await??;
+        let client = connection::client(self.home.as_ref())?;
+        if client.is_running().await {
+            bail!("a node runs: end it first, then run `nook update --undo` again");
+        }
+        let version = at(prefix, Portable::back).await?;
+        match self.json {
+            true => output::json(&serde_json::json!({ "version": version })),
+            false => output::line(format!("Version {version} is back.")),
+        }
+        Ok(())
+    }
+
+    fn say(&self, offer: Option<&Offer>, installed: bool) {
+        let notes = offer.and_then(|offer| offer.notes.get("en")).map(String::as_str);
+        if self.json {
+            output::json(&Found {
+                running: self.running.to_string(),
+                newer: offer.map(|offer| offer.version.to_string()),
+                file: offer.map(|offer| offer.package.file.as_str()),
+                notes,
+                installed,
+            });
+            return;
+        }
+        let Some(Offer { version, package, .. }) = offer else {
+            output::line(format!("{} is the newest version.", self.running));
+            return;
+        };
+        if installed {
+            output::line(format!("Version {version} is in place."));
+            return;
+        }
+        output::line(format!("Version {version} is there; {} runs here.", self.running));
+        if let Some(notes) = notes {
+            output::line(notes);
+        }
+        output::line(format!("To install it, {}.", self.installed.by_hand(&package.file)));
+    }
+}
+
+/// Does something with the installed package, on a thread that may wait for the disk.
+async fn at<T: Send + 'static>(
+    prefix: &Path,
+    deed: impl FnOnce(&Portable) -> Result<T, InstallError> + Send + 'static,
+) -> anyhow::Result<T> {
+    let portable = Portable::at(prefix);
+    Ok(spawn_blocking(move || deed(&portable)).await??)
+}
+
+/// The version of the node that answers, if one does.
+async fn version_of(client: &Client) -> Option<String> {
+    client.view().await.ok().map(|view| view.me.app_version)
+}
+
+async fn until_it_answers(client: &Client, limit: Duration) -> bool {
+    let began = clock::now();
+    while version_of(client).await.is_none() {
+        if began.elapsed() > limit {
+            return false;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    true
+}

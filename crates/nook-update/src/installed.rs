@@ -1,0 +1,129 @@
+//! What kind of package the running program came from, by where it lies.
+
+use std::path::{Path, PathBuf};
+
+/// The script of the portable package lists there what it put where.
+pub(crate) const LIST: &str = "share/doc/inglenook/installed.txt";
+
+/// Debian's package manager has this file for each package that is installed.
+const OF_DPKG: &str = "/var/lib/dpkg/info/inglenook.list";
+
+/// A kind of package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackageKind {
+    /// The archive with `install.sh`.
+    Portable,
+    /// For Debian and its children.
+    Deb,
+    /// For Fedora and its relatives.
+    Rpm,
+    /// The installer for Windows.
+    Nsis,
+    /// The disk image for macOS.
+    Dmg,
+}
+
+/// Where the running program came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Installed {
+    /// The portable package, below this folder.
+    Portable {
+        /// The folder with `bin` and `share`.
+        prefix: PathBuf,
+    },
+    /// A package that the system, or an installer, looks after.
+    Managed(PackageKind),
+    /// None: it was built here.
+    Built,
+}
+
+impl PackageKind {
+    /// The word for it in the name of a platform.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Deb => "deb",
+            Self::Rpm => "rpm",
+            Self::Nsis => "nsis",
+            Self::Dmg => "dmg",
+        }
+    }
+
+    /// The platform of this computer with this kind of package: `linux-x86_64-portable`.
+    #[must_use]
+    pub fn platform(self) -> String {
+        format!("{}-{}-{}", std::env::consts::OS, std::env::consts::ARCH, self.word())
+    }
+}
+
+impl Installed {
+    /// What the program at `program`, an absolute path, came from.
+    #[must_use]
+    pub fn of(program: &Path) -> Self {
+        let bin = program.parent().filter(|folder| folder.ends_with("bin"));
+        let Some(prefix) = bin.and_then(Path::parent) else { return Self::elsewhere(program) };
+        if prefix.join(LIST).is_file() {
+            return Self::Portable { prefix: prefix.to_owned() };
+        }
+        Self::elsewhere(program)
+    }
+
+    fn elsewhere(program: &Path) -> Self {
+        if cfg!(windows) && program.to_string_lossy().contains("\\Programs\\") {
+            Self::Managed(PackageKind::Nsis)
+        } else if cfg!(target_os = "macos") && program.starts_with("/Applications") {
+            Self::Managed(PackageKind::Dmg)
+        } else if cfg!(target_os = "linux") && program.starts_with("/usr/bin") {
+            let is_deb = Path::new(OF_DPKG).is_file();
+            Self::Managed(if is_deb { PackageKind::Deb } else { PackageKind::Rpm })
+        } else {
+            Self::Built
+        }
+    }
+
+    /// The kind of package, where it came from one.
+    #[must_use]
+    pub fn kind(&self) -> Option<PackageKind> {
+        match self {
+            Self::Portable { .. } => Some(PackageKind::Portable),
+            Self::Managed(kind) => Some(*kind),
+            Self::Built => None,
+        }
+    }
+
+    /// How its owner installs the new version `file`, where this program does not do it.
+    #[must_use]
+    pub fn by_hand(&self, file: &str) -> String {
+        match self {
+            Self::Portable { .. } => "run `nook update --now`".to_owned(),
+            Self::Managed(PackageKind::Deb) => {
+                format!("download {file} and run `sudo apt install ./{file}`")
+            }
+            Self::Managed(PackageKind::Rpm) => {
+                format!("download {file} and run `sudo dnf install ./{file}`")
+            }
+            Self::Managed(_) => format!("download {file} and open it"),
+            Self::Built => "take the new source and build it".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_program_lies_tells_what_it_came_from() {
+        let home = tempfile::tempdir().unwrap();
+        let program = home.path().join("bin/nook");
+        assert_eq!(Installed::of(&program), Installed::Built);
+        std::fs::create_dir_all(home.path().join("share/doc/inglenook")).unwrap();
+        std::fs::write(home.path().join(LIST), "bin/nook\n").unwrap();
+        let prefix = home.path().to_owned();
+        assert_eq!(Installed::of(&program), Installed::Portable { prefix });
+        assert_eq!(Installed::of(&home.path().join("debug/nook")), Installed::Built);
+        let platform = PackageKind::Portable.platform();
+        assert!(platform.ends_with("-portable"), "{platform}");
+    }
+}

@@ -1,0 +1,184 @@
+//! Where updates come from: the list and its signature from one address, packages from beside it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nook_base::{clock, env};
+use nook_fetch::{
+    Address, AddressError, FetchError, Fetched, Fetcher, FileOrder, Folder, Hubs, Limits, Progress,
+    SystemRoom,
+};
+use semver::Version;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use crate::install::InstallError;
+use crate::installed::{Installed, PackageKind};
+use crate::keys::{KeyError, Keys};
+use crate::limits::{DOCUMENT_LIMIT, MANIFEST_BYTES_MAX, PACKAGE_LIMIT, SIGNATURE_BYTES_MAX};
+use crate::manifest::{Manifest, Offer, SIGNATURE_END, read};
+use crate::refusal::Refusal;
+use crate::release;
+use crate::seen::{Held, Seen, SeenError};
+
+/// Names the address of the list of versions, in place of the one that was built in.
+pub const ADDRESS_VARIABLE: &str = "INGLENOOK_UPDATES_URL";
+
+/// Names the public keys that may sign it, in place of those that were built in.
+pub const KEY_VARIABLE: &str = "INGLENOOK_UPDATES_KEY";
+
+/// The folder of what is remembered and loaded, in the data folder.
+const FOLDER: &str = "updates";
+const DOWNLOADS: &str = "downloads";
+
+/// Looking for a new version, or taking it, did not work. The version that is here stays.
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    /// Nobody is asked.
+    #[error(
+        "this program knows no address of releases: none has been made yet. Get new versions from where \
+         you got this one; who makes releases of their own names the address in {ADDRESS_VARIABLE}"
+    )]
+    Nowhere,
+    /// The variable holds no address.
+    #[error("{ADDRESS_VARIABLE}: {0}")]
+    Address(#[from] AddressError),
+    /// The variable holds no key.
+    #[error("{KEY_VARIABLE}: {0}")]
+    Key(#[from] KeyError),
+    /// The list is not believed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The network, the server or the disk.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// What was seen before cannot be read or noted.
+    #[error(transparent)]
+    Seen(#[from] SeenError),
+    /// The new version did not get into place.
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    /// A task of this program was lost.
+    #[error("the update was interrupted inside this program; try again")]
+    Lost,
+}
+
+/// Updates of one installation.
+#[derive(Debug, Clone)]
+pub struct Updates {
+    folder: PathBuf,
+    fetcher: Fetcher,
+    address: Option<Address>,
+    keys: Keys,
+    patience: Duration,
+}
+
+/// The right to look for updates and to install one, held by one process at a time.
+#[derive(Debug)]
+pub struct Claim(Held);
+
+impl Updates {
+    /// Updates of the data folder `data`, from where the environment says, else from where this
+    /// program was built to look.
+    pub fn usual(data: &Path) -> Result<Self, UpdateError> {
+        let address = env::text(ADDRESS_VARIABLE);
+        let address = address.as_deref().or(release::ADDRESS).map(str::parse).transpose()?;
+        let keys = match env::text(KEY_VARIABLE) {
+            Some(text) => Keys::read(&text)?,
+            None => Keys::built_in()?,
+        };
+        // No model is fetched here, so it does not matter what stands behind `hf:`.
+        let fetcher = Fetcher::new(Hubs::usual(), Limits::USUAL, Arc::new(SystemRoom));
+        Ok(Self::new(data, fetcher, address, keys))
+    }
+
+    /// Updates of the data folder `data` from `address`, as far as `keys` sign them.
+    #[must_use]
+    pub fn new(data: &Path, fetcher: Fetcher, address: Option<Address>, keys: Keys) -> Self {
+        Self { folder: data.join(FOLDER), fetcher, address, keys, patience: DOCUMENT_LIMIT }
+    }
+
+    /// The same, waiting no longer than this for the list and for its signature.
+    #[must_use]
+    pub fn waiting(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Whether there is anybody to ask.
+    #[must_use]
+    pub fn has_address(&self) -> bool {
+        self.address.is_some()
+    }
+
+    /// What was seen of updates so far.
+    pub fn seen(&self) -> Result<Seen, SeenError> {
+        Seen::read(&self.folder)
+    }
+
+    /// Takes the right to look and to install. Waits for the disk.
+    pub fn claim(&self) -> Result<Claim, SeenError> {
+        Held::claim(&self.folder).map(Claim)
+    }
+
+    /// Asks for the list of versions; the newer version for `installed`, if there is one.
+    pub async fn look(
+        &self,
+        claim: &Claim,
+        running: &Version,
+        installed: &Installed,
+    ) -> Result<Option<Offer>, UpdateError> {
+        let manifest = self.list(claim).await?;
+        let kind = installed.kind().unwrap_or(PackageKind::Portable);
+        Ok(manifest.offer(running, &kind.platform())?)
+    }
+
+    /// Asks for the list of versions, checks it and remembers that it was seen.
+    pub async fn list(&self, claim: &Claim) -> Result<Manifest, UpdateError> {
+        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
+        if self.keys.is_empty() {
+            return Err(Refusal::NoKey.into());
+        }
+        let seen = self.seen()?;
+        let at = format!("{}{SIGNATURE_END}", address.file_name());
+        let signature_at = address.beside(&at)?;
+        let document = |address, most| self.fetcher.fetch_document(address, most, self.patience);
+        let bytes = document(address, MANIFEST_BYTES_MAX).await?;
+        let signature = document(&signature_at, SIGNATURE_BYTES_MAX).await?;
+        let now = clock::unix_seconds();
+        let manifest = read(&bytes, &signature, &self.keys, now, seen.serial)?;
+        claim.0.note(manifest.serial, now)?;
+        Ok(manifest)
+    }
+
+    /// Downloads the package of `offer`, going on where an earlier run ended.
+    pub async fn fetch(
+        &self,
+        _: &Claim,
+        offer: &Offer,
+        stop: &CancellationToken,
+        told: &watch::Sender<Progress>,
+    ) -> Result<Fetched, UpdateError> {
+        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
+        let package = &offer.package;
+        let order = FileOrder {
+            address: address.beside(&package.file)?,
+            bytes: package.bytes,
+            sha256: package.sha256.clone(),
+        };
+        let folder = Folder::at(self.folder.join(DOWNLOADS));
+        let fetched = self.fetcher.fetch_file(&folder, &order, stop, told);
+        match tokio::time::timeout(PACKAGE_LIMIT, fetched).await {
+            Ok(fetched) => Ok(fetched?),
+            Err(_) => Err(FetchError::Stopped.into()),
+        }
+    }
+
+    /// Removes everything that was downloaded: once a version is in place, nobody needs it.
+    pub fn clear_downloads(&self, _: &Claim) {
+        let folder = self.folder.join(DOWNLOADS);
+        if let Err(error) = crate::swap::remove_folder(&folder) {
+            tracing::warn!(folder = %folder.display(), %error, "a download was left behind");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A release of made-up packages: it is what it says, and whatever is changed behind the signature
+//! is found.
+
+use minisign::KeyPair;
+
+use super::*;
+
+const NOW: u64 = 1_790_000_000;
+
+struct Made {
+    _around: tempfile::TempDir,
+    folder: PathBuf,
+    keys: Keys,
+}
+
+fn made() -> Made {
+    let around = tempfile::tempdir().unwrap();
+    let pair = KeyPair::generate_unencrypted_keypair().unwrap();
+    let package = |name: &str| {
+        let path = around.path().join(name);
+        fs::write(&path, format!("the bytes of {name}")).unwrap();
+        path
+    };
+    let version = Version::new(0, 2, 0);
+    let release = Release {
+        version: &version,
+        notes: Some("New things.".to_owned()),
+        now: NOW,
+        valid_days: 2,
+        packages: vec![
+            (package("Inglenook_0.2.0_amd64.deb"), "linux-x86_64-deb".to_owned()),
+            (package("inglenook-0.2.0-linux-x86_64.tar.gz"), "linux-x86_64-portable".to_owned()),
+        ],
+        beside: vec![("inglenook.cdx.json", b"{}".to_vec())],
+    };
+    let folder = around.path().join("release");
+    assemble(&release, &pair.sk, &folder).unwrap();
+    let keys = Keys::read(&pair.pk.to_base64()).unwrap();
+    Made { _around: around, folder, keys }
+}
+
+#[test]
+fn a_release_is_verified_with_the_code_of_the_updater() {
+    let Made { folder, keys, .. } = &made();
+    let lines = verify(folder, keys, NOW).unwrap();
+    assert!(lines.len() == 2 && lines[1].contains("linux-x86_64-portable"), "{lines:?}");
+    assert!(verify(folder, keys, NOW + 2 * DAY_SECONDS).is_err(), "its time is over");
+    let other = KeyPair::generate_unencrypted_keypair().unwrap();
+    assert!(verify(folder, &Keys::read(&other.pk.to_base64()).unwrap(), NOW).is_err());
+    assert!(!is_built_in(folder, NOW).unwrap(), "no key of a release is built in");
+    // What `sha256sum --check` reads.
+    let sums = fs::read_to_string(folder.join(SUMS_FILE)).unwrap();
+    assert!(sums.lines().all(|line| line.as_bytes()[64..66] == *b"  "), "{sums}");
+}
+
+#[test]
+fn whatever_is_changed_in_a_release_is_found() {
+    let names: Vec<String> = files(&made().folder).unwrap().into_keys().collect();
+    assert_eq!(names.len(), 7, "{names:?}");
+    for name in names {
+        let Made { folder, keys, _around } = &made();
+        let path = folder.join(&name);
+        let mut bytes = fs::read(&path).unwrap();
+        // In a signature, past the first line, which is a comment that nobody signs.
+        let at = if name.ends_with(SIGNATURE_END) { bytes.len() - 20 } else { bytes.len() / 2 };
+        bytes[at] ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert!(verify(folder, keys, NOW).is_err(), "{name} was changed");
+        fs::remove_file(&path).unwrap();
+        assert!(verify(folder, keys, NOW).is_err(), "{name} is missing");
+    }
+    let Made { folder, keys, .. } = &made();
+    fs::write(folder.join("more"), "x").unwrap();
+    assert!(verify(folder, keys, NOW).is_err(), "a file that nobody has signed for");
+}
+
+#[test]
+fn a_key_is_read_with_its_password_and_not_without() {
+    let pair = KeyPair::generate_unencrypted_keypair().unwrap();
+    let text = pair.sk.to_box(None).unwrap().to_string();
+    read_key(&text, None).unwrap();
+    let (mut public, mut secret) = (Vec::new(), Vec::new());
+    let password = Some("of a test".to_owned());
+    KeyPair::generate_and_write_encrypted_keypair(&mut public, &mut secret, None, password.clone())
+        .unwrap();
+    let text = String::from_utf8(secret).unwrap();
+    read_key(&text, password).unwrap();
+    assert!(read_key(&text, None).is_err());
+    assert!(read_key(&text, Some("another".to_owned())).is_err());
+    assert!(read_key("no key", None).is_err());
+}
+
+#[test]
+fn the_parts_list_names_what_is_installed_and_nothing_of_the_tests() {
+    let places = Places::find().unwrap();
+    let list = sbom::of(&places, &Version::new(0, 2, 0)).unwrap();
+    let list: serde_json::Value = serde_json::from_slice(&list).unwrap();
+    let names: Vec<&str> = list["components"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    for wanted in ["nook-cli", "inglenook", "rustls", "tauri", "minisign-verify"] {
+        assert!(names.contains(&wanted), "{wanted} is missing");
+    }
+    for odd in ["xtask", "nook-testkit", "proptest", "minisign"] {
+        assert!(!names.contains(&odd), "{odd} is not installed");
+    }
+}

@@ -1,0 +1,255 @@
+//! `nook update --now` on real processes: a portable package in a made-up home, a node that runs
+//! from it and is paired, and a server with a newer version.
+//!
+//! The newer version is the same program with another number written over its own, so that it says
+//! a version of its own without a second build. The packages hold what the script needs: `nook`, the
+//! script and a unit.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use anyhow::Context as _;
+use minisign::KeyPair;
+use nook_api::NodeCalls as _;
+use nook_api::views::Trust;
+use nook_testkit::{FileServer, Household, Node, NodePlan, Served, Wish, nook};
+use nook_update::{FORMAT, KIND, MANIFEST_FILE, Manifest, Package, PackageKind, SIGNATURE_END};
+
+const NEWER: &str = "0.1.9";
+
+/// A computer with the portable package, and whoever makes releases.
+struct Scene {
+    folder: tempfile::TempDir,
+    server: FileServer,
+    maker: KeyPair,
+}
+
+impl Scene {
+    fn new() -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("nook-update-").tempdir()?;
+        let scene = Self {
+            folder,
+            server: FileServer::start()?,
+            maker: KeyPair::generate_unencrypted_keypair()?,
+        };
+        let program = scene.folder.path().join("program");
+        fs::copy(nook()?, &program)?;
+        // Its symbols are most of an everyday build; where there is no `strip` it is only slower.
+        let _ = Command::new("strip").arg(&program).status();
+        let archive = scene.package("old", &fs::read(&program)?)?;
+        done(Command::new("tar").arg("xf").arg(archive).arg("-C").arg(scene.folder.path()))?;
+        let script = scene.folder.path().join("old/install.sh");
+        done(Command::new("sh").arg(script).arg("--prefix").arg(scene.prefix()))?;
+        Ok(scene)
+    }
+
+    fn prefix(&self) -> PathBuf {
+        self.folder.path().join("local")
+    }
+
+    fn program(&self) -> PathBuf {
+        self.prefix().join("bin/nook")
+    }
+
+    /// The same program under the newer number.
+    fn newer(&self) -> anyhow::Result<Vec<u8>> {
+        let mut bytes = fs::read(self.program())?;
+        let (old, new) = (nook_base::VERSION.as_bytes(), NEWER.as_bytes());
+        assert_eq!(old.len(), new.len(), "one number is written over the other");
+        let places: Vec<usize> =
+            (0..bytes.len() - old.len()).filter(|at| bytes[*at..].starts_with(old)).collect();
+        assert!(!places.is_empty());
+        places.into_iter().for_each(|at| bytes[at..at + new.len()].copy_from_slice(new));
+        Ok(bytes)
+    }
+
+    /// An archive of a package whose program has these bytes.
+    fn package(&self, name: &str, program: &[u8]) -> anyhow::Result<PathBuf> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let content = self.folder.path().join(name);
+        fs::create_dir_all(content.join("bin"))?;
+        fs::create_dir_all(content.join("share/systemd/user"))?;
+        fs::write(content.join("bin/nook"), program)?;
+        fs::set_permissions(content.join("bin/nook"), fs::Permissions::from_mode(0o755))?;
+        let of_linux = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/linux/");
+        fs::copy(format!("{of_linux}install.sh"), content.join("install.sh"))?;
+        let unit = "share/systemd/user/inglenook.service";
+        fs::copy(format!("{of_linux}inglenook.service"), content.join(unit))?;
+        let archive = self.folder.path().join(format!("{name}.tar.gz"));
+        let mut tar = Command::new("tar");
+        tar.args(["--create", "--format=ustar", "--use-compress-program=gzip -1", "--file"]);
+        done(tar.arg(&archive).arg("-C").arg(self.folder.path()).arg(name))?;
+        Ok(archive)
+    }
+
+    /// Offers a program as the newer version.
+    fn offer(&self, program: &[u8]) -> anyhow::Result<()> {
+        let archive = self.package("new", program)?;
+        let said = Command::new("sha256sum").arg(&archive).output()?;
+        let sha256 = String::from_utf8(said.stdout)?;
+        let bytes = fs::read(archive)?;
+        let now = nook_base::clock::unix_seconds();
+        let manifest = Manifest {
+            kind: KIND.to_owned(),
+            format: FORMAT,
+            version: NEWER.parse()?,
+            serial: 2,
+            released: now - 1000,
+            expires: now + 100_000,
+            notes: [("en".to_owned(), "Another number.".to_owned())].into(),
+            packages: vec![Package {
+                platform: PackageKind::Portable.platform(),
+                file: "new.tar.gz".to_owned(),
+                bytes: bytes.len() as u64,
+                sha256: sha256.split_whitespace().next().context("a digest")?.to_owned(),
+            }],
+        };
+        let list = serde_json::to_vec(&manifest)?;
+        let signature = minisign::sign(None, &self.maker.sk, list.as_slice(), None, None)?;
+        let signed_at = format!("/{MANIFEST_FILE}{SIGNATURE_END}");
+        self.server.serve(&signed_at, Served::file(signature.to_bytes(), "\"s\""));
+        self.server.serve(&format!("/{MANIFEST_FILE}"), Served::file(list, "\"m\""));
+        self.server.serve("/new.tar.gz", Served::file(bytes, "\"p\""));
+        Ok(())
+    }
+
+    /// A node that runs from the installed package.
+    fn plan(&self) -> NodePlan {
+        let script = "while [ \"$1\" != --home ]; do shift; done; exec \"$0\" \"$@\"";
+        let words: [OsString; 4] =
+            ["sh".into(), "-c".into(), script.into(), self.program().into_os_string()];
+        NodePlan::new("Kitchen laptop").behind(words.into())
+    }
+
+    /// The command, run by the installed program for the node's home.
+    fn update(&self, home: &Path, runtime: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(self.program());
+        command.arg("--home").arg(home).arg("update").args(words);
+        let address = format!("{}/{MANIFEST_FILE}", self.server.address());
+        command.env("INGLENOOK_UPDATES_URL", address);
+        command.env("INGLENOOK_UPDATES_KEY", self.maker.pk.to_base64());
+        command.env("INGLENOOK_KEYRING", "off").env_remove("INGLENOOK_HOME");
+        command.env_remove("DBUS_SESSION_BUS_ADDRESS");
+        command.env("XDG_RUNTIME_DIR", runtime.parent().unwrap_or(runtime));
+        command
+    }
+
+    /// What the command came to, for a node that runs.
+    async fn updated(&self, node: &Node, words: &[&str]) -> anyhow::Result<Output> {
+        let mut command = self.update(node.home(), node.runtime(), words);
+        Ok(tokio::task::spawn_blocking(move || command.output()).await??)
+    }
+}
+
+fn done(command: &mut Command) -> anyhow::Result<()> {
+    let output = command.output()?;
+    anyhow::ensure!(output.status.success(), "{command:?}: {output:?}");
+    Ok(())
+}
+
+async fn version_of(node: &Node) -> anyhow::Result<String> {
+    Ok(node.view().await?.me.app_version)
+}
+
+/// Reads what the command says until it waits for the node.
+async fn until_it_waits(child: &mut Child) -> anyhow::Result<()> {
+    let said = BufReader::new(child.stderr.take().context("a pipe")?);
+    let waits = tokio::task::spawn_blocking(move || {
+        said.lines().map_while(Result::ok).any(|line| line.contains("nothing is under way"))
+    });
+    anyhow::ensure!(waits.await?, "it ended before it waited");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_in_use_becomes_the_new_version_and_its_reply_is_not_cut() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let house = Household::strangers([scene.plan(), NodePlan::new("Study PC")]).await?;
+    house.pair(0, 1, Trust::Trusted).await?;
+    let node = house.asking();
+    let check = scene.updated(node, &["--check"]).await?;
+    assert!(!check.status.success(), "there is nothing yet: {check:?}");
+    scene.offer(&scene.newer()?)?;
+    let check = scene.updated(node, &["--check", "--json"]).await?;
+    let found: serde_json::Value = serde_json::from_slice(&check.stdout)?;
+    assert_eq!((found["newer"].as_str(), found["installed"].as_bool()), (Some(NEWER), Some(false)));
+    assert_eq!(version_of(node).await?, nook_base::VERSION);
+
+    let pid = node.pid();
+    let mut reply = node.reply(&Wish::text("Once upon a time", 200).alone()).await?;
+    reply.until(2).await?;
+    let slow = node.throttle_all_workers(20);
+    let mut command = scene.update(node.home(), node.runtime(), &["--now"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+    until_it_waits(&mut child).await?;
+    let so_far = reply.told().ids.len();
+    reply.until(so_far + 1).await?;
+    assert_eq!(version_of(node).await?, nook_base::VERSION, "a reply is under way");
+    drop(slow);
+    let told = reply.whole().await?;
+    assert!(told.finish.is_some() && told.ids.len() > so_far, "{told:?}");
+    let status = tokio::task::spawn_blocking(move || child.wait()).await??;
+    assert!(status.success(), "{status}");
+
+    assert_eq!(version_of(node).await?, NEWER);
+    assert_eq!(node.pid(), pid, "whoever started it sees the same process");
+    let name = "Study PC";
+    let is_paired = |view: &nook_api::views::HouseholdView| {
+        view.devices.iter().any(|it| it.name == name && it.trust == Trust::Trusted && it.connected)
+    };
+    node.until("it is connected with the device it was paired with", is_paired).await?;
+    let again = node.answer(&Wish::text("Once upon a time", 20).alone()).await?;
+    assert!(again.finish.is_some(), "{again:?}");
+    let check = scene.updated(node, &["--check"]).await?;
+    let said = String::from_utf8(check.stdout)?;
+    assert!(said.contains(&format!("{NEWER} is the newest version")), "{said}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn u7_a_new_version_that_does_not_come_up_is_put_back_and_a_node_runs() -> anyhow::Result<()>
+{
+    let scene = Scene::new()?;
+    let house = Household::strangers([scene.plan()]).await?;
+    let node = house.asking();
+    let id = node.view().await?.me.id;
+    let before = fs::read(scene.program())?;
+    // It says its version, and does nothing else.
+    let broken = format!("#!/bin/sh\n[ \"$1\" = --version ] && echo nook {NEWER} || exit 9\n");
+    scene.offer(broken.as_bytes())?;
+    let output = scene.updated(node, &["--now"]).await?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(!output.status.success() && said.contains("did not come up"), "{said}");
+    assert!(fs::read(scene.program())? == before, "the old program is in place");
+    let view = node.view().await?;
+    assert_eq!((view.me.app_version.as_str(), view.me.id), (nook_base::VERSION, id));
+    // Nobody started it but the command: it is not the test's own child.
+    node.client().shut_down().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_node_the_new_version_is_put_in_place_and_can_be_taken_back() -> anyhow::Result<()>
+{
+    let scene = Scene::new()?;
+    scene.offer(&scene.newer()?)?;
+    let home = scene.folder.path().join("home");
+    let runtime = nook_node::runtime_folder(Some(&home))?;
+    let run = |words: &[&str]| -> anyhow::Result<String> {
+        let output = scene.update(&home, &runtime, words).output()?;
+        anyhow::ensure!(output.status.success(), "{words:?}: {output:?}");
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let said = run(&["--now"])?;
+    assert!(said.contains(&format!("Version {NEWER} is in place")), "{said}");
+    let version = Command::new(scene.program()).arg("--version").output()?;
+    assert_eq!(String::from_utf8(version.stdout)?.trim(), format!("nook {NEWER}"));
+    let said = run(&["--undo"])?;
+    assert!(said.contains(&format!("Version {} is back", nook_base::VERSION)), "{said}");
+    let version = Command::new(scene.program()).arg("--version").output()?;
+    assert_eq!(String::from_utf8(version.stdout)?.trim(), format!("nook {}", nook_base::VERSION));
+    Ok(())
+}
