@@ -3,8 +3,9 @@
 //!
 //! The packages come from `cargo xtask bundle`, run with the version in its environment. Then
 //! [`assemble`] copies them into one folder, writes the list of versions, the parts list ([`sbom`])
-//! and SHA256SUMS, and signs both lists; [`verify`] reads the folder as a stranger would. Uploading
-//! it, as it is, to the address of the list is all that is left.
+//! and SHA256SUMS, puts the download page ([`SITE`]) beside them, and signs both lists; [`verify`]
+//! reads the folder as a stranger would. Uploading it, as it is, to the address of the list is all
+//! that is left.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +35,16 @@ pub(crate) const VERSION_VARIABLE: &str = "INGLENOOK_VERSION";
 /// The file of the secret key, where no option names it; and its password.
 const KEY_VARIABLE: &str = "INGLENOOK_RELEASE_KEY";
 const PASSWORD_VARIABLE: &str = "INGLENOOK_RELEASE_KEY_PASSWORD";
+
+/// The download page, and where each of its files lies in the tree. It reads the list of versions
+/// that lies beside it.
+const SITE: [(&str, &str); 5] = [
+    ("index.html", "packaging/site/index.html"),
+    ("site.css", "packaging/site/site.css"),
+    ("download.js", "packaging/site/download.js"),
+    ("icon.png", "icons/app/128x128.png"),
+    ("chat.png", "packaging/pictures/chat.png"),
+];
 
 const SUMS_FILE: &str = "SHA256SUMS";
 const DAY_SECONDS: u64 = 86_400;
@@ -104,7 +115,7 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
         now: unix_seconds()?,
         valid_days: options.valid,
         packages: packages.collect::<Result<_>>()?,
-        beside: vec![("inglenook.cdx.json", sbom::of(places, &options.version)?)],
+        beside: beside(places, &options.version)?,
     };
     let folder = places.target.join(format!("inglenook-{}", options.version));
     assemble(&release, &key, &folder)?;
@@ -117,8 +128,18 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
         );
     }
     say::line(&format!("the release lies in {}", folder.display()));
-    say::loud("not made here: the installers for Windows and macOS, and the site");
+    say::loud("not made here: the installers for Windows and macOS");
     Ok(())
+}
+
+/// The parts list and the download page.
+fn beside(places: &Places, version: &Version) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let mut files = vec![("inglenook.cdx.json", sbom::of(places, version)?)];
+    for (name, path) in SITE {
+        let bytes = fs::read(places.root.join(path)).with_context(|| path.to_owned())?;
+        files.push((name, bytes));
+    }
+    Ok(files)
 }
 
 /// Puts a release into `folder`, which is made anew.

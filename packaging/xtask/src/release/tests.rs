@@ -108,3 +108,26 @@ fn the_parts_list_names_what_is_installed_and_nothing_of_the_tests() {
         assert!(!names.contains(&odd), "{odd} is not installed");
     }
 }
+
+#[test]
+fn the_download_page_asks_for_nothing_that_a_release_lacks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let made = [MANIFEST_FILE, SUMS_FILE, "SHA256SUMS.minisig", "inglenook.cdx.json"];
+    let is_there = |name: &str| made.contains(&name) || SITE.iter().any(|(file, _)| *file == name);
+    let mut asked = 0;
+    for (name, path) in SITE {
+        let bytes = fs::read(root.join(path)).unwrap();
+        if !name.ends_with(".html") {
+            continue;
+        }
+        let page = String::from_utf8(bytes).unwrap();
+        for attribute in ["href=\"", "src=\""] {
+            for rest in page.split(attribute).skip(1) {
+                let address = rest.split('"').next().unwrap();
+                assert!(is_there(address), "{name} asks for {address}");
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 6, "{asked}");
+}
