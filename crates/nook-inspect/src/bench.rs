@@ -129,12 +129,12 @@ pub fn bench(wish: &BenchWish) -> Result<BenchView, InspectError> {
     })
 }
 
-/// As [`bench`], for another program: `wish` is a [`BenchWish`] in JSON, and so is the [`BenchView`]
+/// As [`bench()`], for another program: `wish` is a [`BenchWish`] in JSON, and so is the [`BenchView`]
 /// that comes back.
 ///
 /// # Errors
 ///
-/// Those of [`bench`], and [`InspectError::Wish`] for a text that is no wish.
+/// Those of [`bench()`], and [`InspectError::Wish`] for a text that is no wish.
 pub fn bench_as_told(wish: &str) -> Result<String, InspectError> {
     let wish: BenchWish = serde_json::from_str(wish)?;
     Ok(serde_json::to_string(&bench(&wish)?)?)
