@@ -249,7 +249,11 @@ fn secret_key(file: Option<&Path>) -> Result<SecretKey> {
         .with_context(|| format!("the key {} cannot be read", path.display()))?;
     let password = outside::variable(PASSWORD_VARIABLE).and_then(|it| it.into_string().ok());
     read_key(&text, password).with_context(|| {
-        format!("{} is no secret key, or {PASSWORD_VARIABLE} is not its password", path.display())
+        format!(
+            "{} is no secret key, or {PASSWORD_VARIABLE} is not its password. A key that \
+             `minisign -G -W` made without a password cannot be read: make one with a password",
+            path.display()
+        )
     })
 }
 
