@@ -278,6 +278,10 @@ impl Taker {
     /// next one.
     async fn ask_on(&mut self) -> Result<(), Halt> {
         let (at, end) = (self.at, self.bytes);
+        if at >= end {
+            // Whoever asks on behind the end is told so, instead of waiting for nothing.
+            return Err(self.asking.fail("all of it was sent"));
+        }
         let until = self.here.as_ref().map_or(end, |here| here.next_from(at, end));
         if at == until {
             return Ok(());
