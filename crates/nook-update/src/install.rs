@@ -46,7 +46,7 @@ pub enum InstallError {
     },
     /// Files could not be swapped.
     #[error("{0}. The version that was here is put back")]
-    Swap(#[from] SwapError),
+    Swap(SwapError),
     /// Neither could they be swapped back.
     #[error(
         "{error}, and the version that was here could not be put back: {back}. Run `nook update --undo`, or install the package by hand"
@@ -68,6 +68,13 @@ pub enum InstallError {
     /// There is nothing to go back to.
     #[error("there is no earlier version to go back to")]
     NothingBefore,
+}
+
+// Not as a source: its words stand in the sentence already, and would be said twice.
+impl From<SwapError> for InstallError {
+    fn from(error: SwapError) -> Self {
+        Self::Swap(error)
+    }
 }
 
 /// How far an update is.

@@ -43,10 +43,10 @@ pub enum UpdateError {
     Nowhere,
     /// The variable holds no address.
     #[error("{ADDRESS_VARIABLE}: {0}")]
-    Address(#[from] AddressError),
+    Address(AddressError),
     /// The variable holds no key.
     #[error("{KEY_VARIABLE}: {0}")]
-    Key(#[from] KeyError),
+    Key(KeyError),
     /// The list is not believed.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -62,6 +62,19 @@ pub enum UpdateError {
     /// A task of this program was lost.
     #[error("the update was interrupted inside this program; try again")]
     Lost,
+}
+
+// Not as sources: their words stand in the sentence already, and would be said twice.
+impl From<AddressError> for UpdateError {
+    fn from(error: AddressError) -> Self {
+        Self::Address(error)
+    }
+}
+
+impl From<KeyError> for UpdateError {
+    fn from(error: KeyError) -> Self {
+        Self::Key(error)
+    }
 }
 
 /// Updates of one installation.
