@@ -455,8 +455,13 @@ impl Process {
         let stderr = child.stderr.take().ok_or_else(missing)?;
         let mut line = data_encoding::HEXLOWER.encode(&token);
         line.push('\n');
-        stdin.write_all(line.as_bytes()).await.map_err(failed)?;
-        stdin.flush().await.map_err(failed)?;
+        // A program that has ended already reads nothing. Why it did is what it wrote, and its status:
+        // whoever waits for it to be ready hears of that, not of a pipe.
+        let _ = async {
+            stdin.write_all(line.as_bytes()).await?;
+            stdin.flush().await
+        }
+        .await;
         let lines = Lines::default();
         let keep = lines.clone();
         let (reading, all_read) = oneshot::channel::<()>();
