@@ -1,6 +1,7 @@
 //! Puts the app together and runs it: runtime, plugins, tray, window, and the house behind them.
 
 use anyhow::Context as _;
+use nook_update::RunningProgram;
 use tauri::{
     AppHandle, Builder, Context, DragDropEvent, Manager, RunEvent, Window, WindowEvent, Wry,
 };
@@ -22,6 +23,7 @@ use crate::{commands, page_commands, running, tray_host, window};
 /// `language`: the one that the window spoke last.
 pub(crate) fn run(
     program: Context<Wry>,
+    own: RunningProgram,
     arguments: Arguments,
     language: Option<&str>,
 ) -> anyhow::Result<()> {
@@ -31,6 +33,7 @@ pub(crate) fn run(
     let background = Background::new(runtime.handle().clone());
     let app = with_parts(with_plugins(Builder::default()), arguments, language)
         .manage(background)
+        .manage(own)
         .manage(opening)
         .invoke_handler(tauri::generate_handler![
             commands::arrived,

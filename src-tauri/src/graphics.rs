@@ -8,6 +8,8 @@
 
 use std::io;
 
+use nook_update::RunningProgram;
+
 /// Asks for safe graphics.
 pub(crate) const SAFE_WORD: &str = "--safe-graphics";
 
@@ -18,7 +20,7 @@ pub(crate) const SAFE_VARIABLES: &[&str] =
 /// Sets what this machine needs. Returns when nothing has to be set; does not return when the
 /// program was started again instead.
 #[cfg(target_os = "linux")]
-pub(crate) fn prepare(safe_graphics: bool) -> io::Result<()> {
+pub(crate) fn prepare(own: &RunningProgram, safe_graphics: bool) -> io::Result<()> {
     if nook_base::env::raw("DISPLAY").is_none() && nook_base::env::raw("WAYLAND_DISPLAY").is_none()
     {
         return Err(io::Error::other(
@@ -36,12 +38,12 @@ pub(crate) fn prepare(safe_graphics: bool) -> io::Result<()> {
         return Ok(());
     }
     tracing::info!(?missing, "starting again with a graphics workaround");
-    crate::start_again::start(std::env::args_os().skip(1), &missing)
+    crate::start_again::start(own, own.words().iter().cloned(), &missing)
 }
 
 /// Other systems need nothing.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn prepare(_safe_graphics: bool) -> io::Result<()> {
+pub(crate) fn prepare(_own: &RunningProgram, _safe_graphics: bool) -> io::Result<()> {
     Ok(())
 }
 

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nook_api::NodeHandle;
+use nook_update::RunningProgram;
 use tauri::{AppHandle, Manager};
 
 use crate::opening::Opening;
-use crate::start_again;
+use crate::{start_again, window};
 
 /// Longest that leaving may take; a person who chose Quit waits no longer.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
@@ -35,6 +36,8 @@ impl Leaving {
 pub(crate) enum StartAnew {
     /// As it was started, after a fault.
     AsItWas,
+    /// As the new version that lies ready.
+    NewVersion,
     /// Without the graphics card. Only Linux has such a start; elsewhere nothing happens.
     WithoutCard,
 }
@@ -55,11 +58,14 @@ pub(crate) async fn start_anew(app: AppHandle, how: StartAnew) {
     if !close_house(&app).await {
         return;
     }
+    let is_hidden = !window::is_in_sight(&app);
     // Else the new one would take itself for a second one, and end.
     tauri_plugin_single_instance::destroy(&app);
+    let own = app.state::<RunningProgram>();
     let started = match how {
-        StartAnew::AsItWas => start_again::as_it_was(),
-        StartAnew::WithoutCard => start_again::safely(),
+        StartAnew::AsItWas => start_again::as_it_was(&own),
+        StartAnew::NewVersion => start_again::as_new_version(&own, is_hidden),
+        StartAnew::WithoutCard => start_again::safely(&own),
     };
     match started {
         Ok(()) => app.exit(0),

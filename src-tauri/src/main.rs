@@ -48,6 +48,8 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+use anyhow::Context as _;
+use nook_update::RunningProgram;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -71,15 +73,23 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
+    let own = RunningProgram::this().context("this program's own file cannot be found")?;
+    match own.recover() {
+        Ok(Some(version)) => {
+            tracing::warn!("an update was stopped in the middle: {version} is back")
+        }
+        Ok(None) => {}
+        Err(error) => tracing::error!(%error, "an update was stopped in the middle"),
+    }
     let mut arguments = Arguments::read(std::env::args_os().skip(1));
     let choices = nook_node::window_choices(None);
     arguments.safe_graphics |= choices.safe_graphics;
-    graphics::prepare(arguments.safe_graphics)?;
+    graphics::prepare(&own, arguments.safe_graphics)?;
     let program = tauri::generate_context!();
     if second_start::is_handed_over(&program.config().identifier) {
         return Ok(());
     }
-    app::run(program, arguments, choices.language.as_deref())
+    app::run(program, own, arguments, choices.language.as_deref())
 }
 
 fn start_log() {

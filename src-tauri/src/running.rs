@@ -8,11 +8,12 @@
 use nook_api::NodeHandle;
 use nook_api::views::{Problem, SettingAsk};
 use nook_base::tasks::TaskPanic;
+use nook_update::RunningProgram;
 use tauri::{AppHandle, Manager};
 
 use crate::arguments::Arguments;
 use crate::background::Background;
-use crate::leaving::Leaving;
+use crate::leaving::{Leaving, StartAnew};
 use crate::news::News;
 use crate::opening::Opener;
 use crate::texts::Speech;
@@ -24,6 +25,8 @@ use crate::{leaving, log_file, notices, starting};
 enum AfterNode {
     /// The program ends already, and the node with it.
     Nothing,
+    /// The node left so that the program becomes a new version.
+    StartAnew,
     /// Somebody asked the node to leave; the program leaves with it.
     Leave,
     /// A part of the node panicked without which it cannot go on.
@@ -32,7 +35,7 @@ enum AfterNode {
 
 /// Starts the house and stays beside it until it is gone.
 pub(crate) async fn run(app: AppHandle, tray: Option<Tray>, opener: Opener, arguments: Arguments) {
-    let house = match starting::start().await {
+    let house = match starting::start(&app.state::<RunningProgram>()).await {
         Ok(house) => house,
         Err(error) => {
             tracing::error!(%error, "the house did not start");
@@ -68,8 +71,10 @@ pub(crate) async fn run(app: AppHandle, tray: Option<Tray>, opener: Opener, argu
     }
     // Which of the two it was is known when nothing of the node is left.
     leaving::shut_down(&house).await;
-    match AfterNode::of(house.broken().as_ref(), &app.state()) {
+    let for_update = house.restart().has_begun();
+    match AfterNode::of(house.broken().as_ref(), for_update, &app.state()) {
         AfterNode::Nothing => {}
+        AfterNode::StartAnew => leaving::start_anew(app, StartAnew::NewVersion).await,
         AfterNode::Leave => leaving::leave(app).await,
         AfterNode::ShowFault { part } => {
             tracing::error!(part, "the node has ended because of a fault");
@@ -89,10 +94,11 @@ fn show_fault(app: &AppHandle, tray: Option<&Tray>, house: &NodeHandle) {
 }
 
 impl AfterNode {
-    /// `panic`: what ended the node, if that was a fault.
-    fn of(panic: Option<&TaskPanic>, leaving: &Leaving) -> Self {
+    /// `panic`: what ended the node, if that was a fault. `for_update`: it left for a new version.
+    fn of(panic: Option<&TaskPanic>, for_update: bool, leaving: &Leaving) -> Self {
         match panic {
             _ if leaving.has_begun() => Self::Nothing,
+            None if for_update => Self::StartAnew,
             None => Self::Leave,
             Some(panic) => Self::ShowFault { part: panic.task },
         }
@@ -119,15 +125,21 @@ mod tests {
     #[test]
     fn a_node_that_was_asked_to_leave_takes_the_program_with_it_and_a_fault_does_not() {
         let leaving = Leaving::default();
-        assert_eq!(AfterNode::of(None, &leaving), AfterNode::Leave);
-        assert_eq!(AfterNode::of(Some(&panic()), &leaving), AfterNode::ShowFault { part: "house" });
+        assert_eq!(AfterNode::of(None, false, &leaving), AfterNode::Leave);
+        assert_eq!(AfterNode::of(None, true, &leaving), AfterNode::StartAnew);
+        for for_update in [false, true] {
+            let after = AfterNode::of(Some(&panic()), for_update, &leaving);
+            assert_eq!(after, AfterNode::ShowFault { part: "house" });
+        }
     }
 
     #[test]
     fn a_program_that_leaves_already_shows_no_fault_and_leaves_once() {
         let leaving = Leaving::default();
         assert!(leaving.begin() && !leaving.begin());
-        assert_eq!(AfterNode::of(Some(&panic()), &leaving), AfterNode::Nothing);
-        assert_eq!(AfterNode::of(None, &leaving), AfterNode::Nothing);
+        for for_update in [false, true] {
+            assert_eq!(AfterNode::of(Some(&panic()), for_update, &leaving), AfterNode::Nothing);
+            assert_eq!(AfterNode::of(None, for_update, &leaving), AfterNode::Nothing);
+        }
     }
 }

@@ -58,7 +58,7 @@ fn write_new(folder: &Path, name: &str, ending: &str, bytes: &[u8]) -> std::io::
     for number in 1..=SAME_NAME_MAX {
         let number = if number == 1 { String::new() } else { format!(" ({number})") };
         let path = folder.join(format!("{name}{number}.{ending}"));
-        match std::fs::File::create_new(&path) {
+        match create_own(&path) {
             Ok(mut file) => {
                 file.write_all(bytes)?;
                 file.sync_all()?;
@@ -69,6 +69,15 @@ fn write_new(folder: &Path, name: &str, ending: &str, bytes: &[u8]) -> std::io::
         }
     }
     Err(std::io::Error::other("there are a hundred files of this name already; move some away"))
+}
+
+/// A new file that nobody but its owner reads: it holds what somebody wrote.
+fn create_own(path: &Path) -> std::io::Result<std::fs::File> {
+    let mut options = std::fs::File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 #[cfg(test)]
@@ -98,5 +107,14 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(std::fs::read(first).unwrap(), b"one");
         assert_eq!(std::fs::read(second).unwrap(), b"two");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_somebody_wrote_is_for_their_eyes() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let saved = write_new(folder.path(), "chat", "md", b"private").unwrap();
+        assert_eq!(std::fs::metadata(saved).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

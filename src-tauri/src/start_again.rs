@@ -8,29 +8,58 @@ use std::ffi::OsString;
 use std::io;
 use std::process::Command;
 
+use nook_update::RunningProgram;
+
 use crate::graphics::SAFE_WORD;
 
+/// Starts the program in the tray, without a window.
+const HIDDEN_WORD: &str = "--hidden";
+
 /// Words that were meant for one start only.
-const ONE_START_WORDS: &[&str] = &["--hidden", "--toggle-share"];
+const ONE_START_WORDS: &[&str] = &[HIDDEN_WORD, "--toggle-share"];
 
 /// Starts the program anew as it was started. On Linux it returns only when that is not possible.
-pub(crate) fn as_it_was() -> io::Result<()> {
-    start(lasting(std::env::args_os().skip(1)), &[])
+pub(crate) fn as_it_was(own: &RunningProgram) -> io::Result<()> {
+    start(own, lasting(own), &[])
 }
 
 /// Starts the program anew without the graphics card. Returns only when that is not possible.
-pub(crate) fn safely() -> io::Result<()> {
-    let words = lasting(std::env::args_os().skip(1)).filter(|word| word != SAFE_WORD);
-    start(words.chain([SAFE_WORD.into()]), crate::graphics::SAFE_VARIABLES)
+pub(crate) fn safely(own: &RunningProgram) -> io::Result<()> {
+    let words = lasting(own).filter(|word| word != SAFE_WORD);
+    start(own, words.chain([SAFE_WORD.into()]), crate::graphics::SAFE_VARIABLES)
+}
+
+/// How somebody else would start the program anew: without a window, which nobody may be there to
+/// see.
+pub(crate) fn in_the_tray(own: &RunningProgram) -> nook_api::Again {
+    let words = lasting(own).chain([HIDDEN_WORD.into()]).collect();
+    nook_api::Again { program: own.file().to_owned(), words }
+}
+
+/// Puts a version in place that lies ready, and becomes it. Returns only when nothing could be
+/// started.
+#[cfg(target_os = "linux")]
+pub(crate) fn as_new_version(own: &RunningProgram, is_hidden: bool) -> io::Result<()> {
+    let hidden = is_hidden.then(|| HIDDEN_WORD.into());
+    let words: Vec<_> = lasting(own).chain(hidden).collect();
+    let own = own.clone().with_words(words);
+    Err(own.start_anew(|trouble| tracing::error!("{trouble}")))
+}
+
+/// On other systems no node of this program is ever asked to.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn as_new_version(own: &RunningProgram, _is_hidden: bool) -> io::Result<()> {
+    as_it_was(own)
 }
 
 /// Starts the program with these words, and these environment variables set to 1. On Linux it
 /// returns only when that is not possible.
 pub(crate) fn start(
+    own: &RunningProgram,
     words: impl Iterator<Item = OsString>,
     variables: &[&'static str],
 ) -> io::Result<()> {
-    let mut program = Command::new(std::env::current_exe()?);
+    let mut program = Command::new(own.file());
     program.args(words).envs(variables.iter().map(|variable| (variable, "1")));
     replace(program)
 }
@@ -48,7 +77,8 @@ fn replace(mut program: Command) -> io::Result<()> {
 }
 
 /// The words of a start that hold for the next one too.
-fn lasting(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+fn lasting(own: &RunningProgram) -> impl Iterator<Item = OsString> {
+    let words = own.words().iter().cloned();
     words.filter(|word| !ONE_START_WORDS.iter().any(|known| word == known))
 }
 
@@ -59,7 +89,10 @@ mod tests {
     #[test]
     fn a_start_anew_neither_hides_nor_switches_sharing_and_keeps_the_rest() {
         let words = ["--hidden", "--toggle-share", SAFE_WORD, "--keep-page=9"];
-        let lasting: Vec<_> = lasting(words.into_iter().map(OsString::from)).collect();
+        let own = RunningProgram::this().unwrap().with_words(words.map(OsString::from));
+        let lasting: Vec<_> = lasting(&own).collect();
         assert_eq!(lasting, [SAFE_WORD, "--keep-page=9"]);
+        // Somebody who starts it unasked opens no window.
+        assert_eq!(in_the_tray(&own).words, [SAFE_WORD, "--keep-page=9", "--hidden"]);
     }
 }

@@ -103,6 +103,11 @@ fn bring_up(window: &WebviewWindow) {
     }
 }
 
+/// Whether somebody may be looking at the window.
+pub(crate) fn is_in_sight(app: &AppHandle) -> bool {
+    app.get_webview_window(LABEL).is_some_and(|window| window.is_visible().unwrap_or(true))
+}
+
 /// Shows the window at a page.
 pub(crate) fn show_page(app: &AppHandle, page: Page) {
     app.state::<News>().go_to(page);

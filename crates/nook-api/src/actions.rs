@@ -232,8 +232,15 @@ actions! {
         pipeline as Pipeline() -> PipelineView, for [Window, Control];
         /// What is under way here, counted.
         vitals as Vitals() -> Vitals, for [Control];
-        /// Starts the program anew once no reply and no stream of another device is under way:
-        /// after its files were replaced. Refused where the program cannot start itself again.
+        /// Asks for the list of versions; what comes of it stands in the view.
+        look_for_update as LookForUpdate() -> (), for [Window, Control];
+        /// Installs the newer version that the view shows. It is loaded and checked first; then the
+        /// program starts anew, as after `restart_when_quiet`.
+        install_update as InstallUpdate() -> (), for [Window, Control];
+        /// Starts the program anew once no reply is under way, and no stream of another device or
+        /// not for long: after its files were replaced. Counts for ten seconds, and is given again
+        /// for as long as whoever asks watches over it. Refused where the program cannot start
+        /// itself again.
         restart_when_quiet as RestartWhenQuiet() -> (), for [Control];
     }
     group Port in PortCommand: "The keys of the local port." {

@@ -2,32 +2,114 @@
 //!
 //! The node's event loop decides when, and the program around it starts anew; both hold the same
 //! [`Restart`]. A program that cannot start itself again never says that it can, and is not asked.
+//! An order counts for [`ORDER_LASTS`] only: whoever gives it watches over what follows, and gives
+//! it again for as long as that is so. Otherwise a program could start anew with nobody there who
+//! puts the old version back.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
-/// What a node and the program that runs it know of a restart. Each flag is set once.
+/// How long an order counts.
+pub const ORDER_LASTS: Duration = Duration::from_secs(10);
+
+/// How the program that runs a node is started once more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Again {
+    /// Its file, as it was found when it started: what lies there later may be a newer version.
+    pub program: PathBuf,
+    /// Its words on the command line.
+    pub words: Vec<OsString>,
+}
+
+/// What a node and the program that runs it know of a restart.
 #[derive(Debug, Default)]
 pub struct Restart {
-    can: AtomicBool,
-    ordered: AtomicBool,
+    again: OnceLock<Again>,
+    order: Mutex<Option<Order>>,
+    begun: AtomicBool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Order {
+    first: Instant,
+    last: Instant,
+}
+
+impl Order {
+    fn counts(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) < ORDER_LASTS
+    }
 }
 
 impl Restart {
-    /// The program starts itself again once the node has left.
-    pub fn can_be_ordered(&self) {
-        self.can.store(true, Ordering::Release);
+    /// The program starts itself again once the node has left; `again` says how somebody else would
+    /// start it. The first call counts.
+    pub fn can_be_ordered(&self, again: Again) {
+        self.again.get_or_init(|| again);
     }
 
-    /// Orders it, for when nothing is under way; whether the program can.
-    pub fn order(&self) -> bool {
-        let can = self.can.load(Ordering::Acquire);
-        self.ordered.fetch_or(can, Ordering::AcqRel);
-        can
-    }
-
-    /// Whether it was ordered.
+    /// How the program is started once more, where it starts itself again.
     #[must_use]
-    pub fn is_ordered(&self) -> bool {
-        self.ordered.load(Ordering::Acquire)
+    pub fn again(&self) -> Option<&Again> {
+        self.again.get()
+    }
+
+    /// Orders it at `now`, for when nothing is under way; whether the program can.
+    pub fn order(&self, now: Instant) -> bool {
+        if self.again.get().is_none() {
+            return false;
+        }
+        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = order.filter(|order| order.counts(now)).map_or(now, |order| order.first);
+        *order = Some(Order { first, last: now });
+        true
+    }
+
+    /// For how long it has been ordered at `now`; absent where it is not, or not any more.
+    #[must_use]
+    pub fn ordered_for(&self, now: Instant) -> Option<Duration> {
+        let order = *self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let order = order.filter(|order| order.counts(now))?;
+        Some(now.saturating_duration_since(order.first))
+    }
+
+    /// The node leaves for it.
+    pub fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+
+    /// Whether the node left for it, and the program is to start anew.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_counts_for_as_long_as_it_is_given_again() {
+        let restart = Restart::default();
+        let start = nook_base::clock::now();
+        assert!(!restart.order(start), "this program cannot start itself again");
+        assert_eq!(restart.ordered_for(start), None);
+        let again = Again { program: "/opt/bin/nook".into(), words: vec!["up".into()] };
+        restart.can_be_ordered(again.clone());
+        assert_eq!(restart.again(), Some(&again));
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        for seconds in [0, 9, 18] {
+            assert!(restart.order(at(seconds)));
+            assert_eq!(restart.ordered_for(at(seconds)), Some(Duration::from_secs(seconds)));
+        }
+        assert_eq!(restart.ordered_for(at(27)), Some(Duration::from_secs(27)));
+        assert_eq!(restart.ordered_for(at(28)), None, "whoever gave it has gone");
+        assert!(restart.order(at(40)));
+        assert_eq!(restart.ordered_for(at(41)), Some(Duration::from_secs(1)), "a new one");
+        assert!(!restart.has_begun());
     }
 }

@@ -22,6 +22,7 @@ mod condition;
 mod conversations;
 mod devices;
 mod download_trouble;
+mod key_place;
 mod models;
 mod models_folder;
 mod past_replies;
@@ -31,6 +32,7 @@ mod reason;
 mod settings;
 mod timeline;
 mod trouble;
+mod updates;
 mod wording;
 
 pub use condition::{Condition, GpuHoldsView, GpuUseView};
@@ -42,6 +44,7 @@ pub use devices::{
     DeviceView, Help, InterfaceKind, LendView, TheirTerms, UnusedReason, WayView, WhyLeftOut,
 };
 pub use download_trouble::DownloadTrouble;
+pub use key_place::KeyPlace;
 pub use models::{
     CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView, FitKind, FitView,
     FoundView, InHouseView, ModelView,
@@ -54,6 +57,7 @@ pub use reason::{Reason, SystemReason};
 pub use settings::{SettingAsk, SettingData, SettingsView};
 pub use timeline::{PartView, WorkView};
 pub use trouble::{DeviceTrouble, ToUpdate, Trouble, TroubleView, WrongResult};
+pub use updates::{NewerView, UpdateTrouble, UpdateWay, UpdatesView};
 pub use wording::{NoHelp, WhyNoHelp, Wording};
 
 view! {
@@ -88,6 +92,9 @@ struct HouseholdView {
     pub problems: Vec<TroubleView>,
     /// What the owner has chosen, as far as the window shows it.
     pub settings: SettingsView,
+    /// New versions of the program.
+    #[serde(default)]
+    pub updates: UpdatesView,
 }
 }
 
@@ -114,32 +121,6 @@ struct MeView {
     /// Room on the disk of the models, in bytes, rounded; absent where the system does not say.
     pub disk_free_bytes: Option<u64>,
 }
-}
-
-view! {
-/// Where a secret key is kept.
-#[derive(Eq)]
-#[serde(tag = "kind")]
-enum KeyPlace {
-    /// In the system's keychain.
-    Keychain,
-    /// In a file that only its owner can read.
-    File {
-        /// Which one.
-        path: String,
-    },
-}
-}
-
-impl KeyPlace {
-    /// In English, to go on after "kept in".
-    #[must_use]
-    pub fn words(&self) -> String {
-        match self {
-            Self::Keychain => "the system's keychain".to_owned(),
-            Self::File { path } => format!("the file {path}"),
-        }
-    }
 }
 
 view! {

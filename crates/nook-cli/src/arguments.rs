@@ -94,6 +94,10 @@ pub(crate) struct Update {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// The program that is to run again if the new version does not come up, with its words; without
+    /// it, `nook up`. Last on the line. A node says so when it starts this command.
+    #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true, requires = "now")]
+    pub(crate) again: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, Args)]

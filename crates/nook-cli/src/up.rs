@@ -6,7 +6,7 @@ use std::process::ExitCode;
 #[cfg(unix)]
 use anyhow::Context as _;
 #[cfg(unix)]
-use nook_update::{Installed, Portable};
+use nook_update::RunningProgram;
 
 use crate::arguments::Up;
 use crate::endings::Failure;
@@ -20,22 +20,15 @@ enum End {
     Over,
 }
 
-/// The program that runs, by its file when it started: what lies there later may be a newer one.
-#[cfg(unix)]
-struct Program {
-    file: PathBuf,
-    words: Vec<std::ffi::OsString>,
-}
-
 /// Runs a node with its front ends: control socket and, unless switched off, the OpenAI port.
 pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCode> {
     #[cfg(unix)]
-    let program = Program::this()?;
+    let program = RunningProgram::this().context("cannot find this program's own file")?;
     #[cfg(unix)]
-    program.recover();
+    recover(&program);
     let house = connection::start(home).await?;
     #[cfg(unix)]
-    house.restart().can_be_ordered();
+    house.restart().can_be_ordered(again(&program));
     let socket = nook_control::socket_name(house.runtime_folder());
     nook_control::serve(house.clone(), &socket, house.tasks())?;
     if !up.no_port {
@@ -56,8 +49,8 @@ pub(crate) async fn run(home: Option<PathBuf>, up: Up) -> anyhow::Result<ExitCod
     }
     house.shut_down().await;
     #[cfg(unix)]
-    if house.restart().is_ordered() && house.broken().is_none() {
-        return Err(program.start_anew().into());
+    if house.restart().has_begun() && house.broken().is_none() {
+        return Err(program.start_anew(output::note).into());
     }
     match house.broken() {
         Some(panic) => Err(Failure::NodeBroke { part: panic.task, said: panic.message.0 }.into()),
@@ -73,45 +66,18 @@ async fn end_of(house: &nook_api::NodeHandle) -> End {
 }
 
 #[cfg(unix)]
-impl Program {
-    fn this() -> anyhow::Result<Self> {
-        let file = std::env::current_exe().context("cannot find this program's own file")?;
-        Ok(Self { file, words: std::env::args_os().skip(1).collect() })
-    }
+fn again(program: &RunningProgram) -> nook_api::Again {
+    nook_api::Again { program: program.file().to_owned(), words: program.words().to_owned() }
+}
 
-    /// The installed package that it belongs to, if it is one that it looks after itself.
-    fn portable(&self) -> Option<Portable> {
-        match Installed::of(&self.file) {
-            Installed::Portable { prefix } => Some(Portable::at(&prefix)),
-            Installed::Managed(_) | Installed::Built => None,
+/// A swap that was stopped in the middle is taken back before anything else is started.
+#[cfg(unix)]
+fn recover(program: &RunningProgram) {
+    match program.recover() {
+        Ok(Some(version)) => {
+            output::note(format!("an update was stopped in the middle: {version} is back"));
         }
-    }
-
-    /// A swap that was stopped in the middle is taken back before anything else is started.
-    fn recover(&self) {
-        match self.portable().map(|portable| portable.recover()) {
-            Some(Ok(Some(version))) => {
-                output::note(format!("an update was stopped in the middle: {version} is back"));
-            }
-            Some(Err(error)) => output::note(format!("note: {error}")),
-            Some(Ok(None)) | None => {}
-        }
-    }
-
-    /// Between two nodes: swaps what an update has prepared, and becomes the program that lies
-    /// there then, in the same process. Returns only if that cannot be done.
-    fn start_anew(&self) -> std::io::Error {
-        use std::os::unix::process::CommandExt as _;
-        let portable = self.portable();
-        if let Some(Err(error)) = portable.as_ref().map(Portable::finish) {
-            output::note(format!("the update did not work: {error}"));
-        }
-        let become_it = || std::process::Command::new(&self.file).args(&self.words).exec();
-        let error = become_it();
-        // The file is none that the system can start: the one before was.
-        match portable.map(|portable| portable.back()) {
-            Some(Ok(_)) => become_it(),
-            _ => error,
-        }
+        Err(error) => output::note(format!("note: {error}")),
+        Ok(None) => {}
     }
 }

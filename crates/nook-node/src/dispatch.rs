@@ -67,6 +67,8 @@ impl State {
             Of::Doctor { answer } => self.examine_gpus(self.examine(), answer),
             Of::Pipeline { answer } => drop(answer.send(Ok(self.pipeline_view()))),
             Of::Vitals { answer } => self.count_vitals(answer),
+            Of::LookForUpdate { answer } => drop(answer.send(self.look_for_update())),
+            Of::InstallUpdate { answer } => drop(answer.send(self.install_update())),
             Of::RestartWhenQuiet { answer } => drop(answer.send(self.restart_when_quiet())),
         }
     }

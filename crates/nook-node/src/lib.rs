@@ -8,7 +8,8 @@
 //! the loop; its own replies, what is measured and which layers lie where by `requester`, which
 //! `asking` joins to it. Both compute with `resources`. The models of this device, those that are
 //! on their way and the folder of all of them belong to `nook-library`, which `library` joins to
-//! it; `fits` says which fit. Conversations are kept by `chats`; what the owner chooses by
+//! it; `fits` says which fit. `updates`
+//! looks for new versions of the program. Conversations are kept by `chats`; what the owner chooses by
 //! `preferences`. What front ends show is made in one place (`present`, `status_line`) from the
 //! plain types of `nook-api`.
 
@@ -39,6 +40,7 @@ mod state;
 mod status_line;
 #[cfg(all(feature = "test-panics", debug_assertions))]
 mod test_panics;
+mod updates;
 mod vitals;
 mod waking;
 mod ways;
@@ -52,7 +54,8 @@ pub use nook_plan::even_split;
 pub use nook_shard::confinement::no_core_dumps;
 pub use nook_shard::{WorkerCommand, cuda_worker_beside};
 pub use start::{
-    NodeOptions, StartError, WindowChoices, data_folder, runtime_folder, start, window_choices,
+    NodeOptions, StartError, WindowChoices, data_folder, process_of, runtime_folder, start,
+    window_choices,
 };
 pub use status_line::{pause_words, status_line};
 

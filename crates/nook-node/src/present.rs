@@ -16,8 +16,9 @@ use crate::state::State;
 use crate::status_line::status_line;
 use nook_api::Sharing;
 use nook_api::views::{
-    DeviceView, GuestView, HouseholdView, LendView, MeView, MeasuredView, PipelineView,
-    SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason, WhyLeftOut,
+    DeviceView, GuestView, HouseholdView, LendView, MeView, MeasuredView, ModelsFolderView,
+    PipelineView, PortView, SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason,
+    UpdatesView, WhyLeftOut,
 };
 use nook_resources::catalogue;
 
@@ -60,6 +61,7 @@ impl State {
             port: self.port.clone(),
             problems: self.troubles(),
             settings: settings_view(self.settings.settings()),
+            updates: self.updates.view(&self.restart),
         }
     }
 
@@ -397,4 +399,51 @@ pub(crate) fn find_trouble(health: &Health) -> Option<TroubleView> {
             Trouble::DiscoveryRefused { reason: reason.clone().into() },
         ),
     })
+}
+
+/// What is shown before the loop has published anything.
+pub(crate) fn empty_view() -> HouseholdView {
+    HouseholdView {
+        updates: UpdatesView::default(),
+        me: MeView {
+            id: String::new(),
+            short_id: String::new(),
+            name: String::new(),
+            app_version: String::new(),
+            listen_port: 0,
+            key_kept_in: String::new(),
+            key_place: None,
+            memory_bytes: None,
+            disk_free_bytes: None,
+        },
+        sharing: SharingView {
+            on: false,
+            state: SharingState::Idle,
+            streams: 0,
+            answering: false,
+            streams_max: 0,
+            paused: None,
+            guests: Vec::new(),
+            lent_days: Vec::new(),
+            status_line: String::new(),
+        },
+        devices: Vec::new(),
+        models: Vec::new(),
+        default_model: None,
+        catalogue: Vec::new(),
+        downloads: Vec::new(),
+        models_folder: ModelsFolderView {
+            path: String::new(),
+            usual: true,
+            there: true,
+            missing: Vec::new(),
+            moving: None,
+            problem: None,
+        },
+        in_house: Vec::new(),
+        pairing: None,
+        port: PortView::closed(String::new()),
+        problems: Vec::new(),
+        settings: settings_view(&nook_store::Settings::default()),
+    }
 }

@@ -19,6 +19,7 @@ use crate::meters::Figures;
 use crate::mishaps;
 use crate::preferences::settings_trouble;
 use crate::state::State;
+use crate::updates::UpdateEvent;
 use nook_api::views::TroubleView;
 use nook_api::{Command, NodeError};
 use nook_host::{HostEvent, OwnSpeed};
@@ -35,6 +36,12 @@ const WORKERS_LIMIT: Duration = Duration::from_secs(3);
 /// Longest wait for a goodbye to be written to a peer.
 const GOODBYE_LIMIT: Duration = Duration::from_millis(300);
 
+/// Longest wait of a restart for streams of other devices.
+const GUESTS_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a node that is to start anew stays for its answers to be written.
+const ANSWER_TIME: Duration = Duration::from_millis(500);
+
 /// Everything that the loop reads.
 pub(crate) struct Inboxes {
     pub(crate) commands: mpsc::Receiver<Command>,
@@ -45,6 +52,7 @@ pub(crate) struct Inboxes {
     pub(crate) library: mpsc::Receiver<LibraryEvent>,
     /// What models that made room for others have left.
     pub(crate) left: mpsc::Receiver<(ModelDigest, Unwanted)>,
+    pub(crate) updates: mpsc::Receiver<UpdateEvent>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
     pub(crate) sightings: Option<mpsc::Receiver<Sighting>>,
 }
@@ -85,6 +93,10 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
                 state.ask(Event::Unwanted(model, unwanted));
                 None
             }
+            Some(event) = inboxes.updates.recv() => {
+                state.on_update(event);
+                None
+            }
             Some(event) = inboxes.links.recv() => {
                 state.on_link(event);
                 None
@@ -101,7 +113,7 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
         state.weigh_traffic();
         state.tell_terms();
         state.publish();
-        let done = done.or_else(|| state.may_restart_now().then_some(None));
+        let done = done.or_else(|| state.restarts_now().then_some(None));
         if let Some(done) = done {
             leave(state, inboxes, done).await;
             return;
@@ -171,6 +183,7 @@ impl State {
         self.look_at_fits();
         self.learn_backends();
         self.tell_library(LibraryEvent::Tick);
+        self.watch_versions();
         let before = self.settings.settings().clone();
         match self.settings.reload() {
             Ok(true) => self.settings_changed(&before),
@@ -203,7 +216,7 @@ impl State {
 
     /// Remembers that the program is to start anew.
     pub(crate) fn restart_when_quiet(&self) -> Result<(), NodeError> {
-        match self.restart.order() {
+        match self.restart.order(clock::now()) {
             true => Ok(()),
             false => {
                 let sentence = "This Inglenook cannot start itself again: close it, and start it.";
@@ -212,13 +225,20 @@ impl State {
         }
     }
 
-    /// Whether it is to, and nothing is under way that it would cut: no reply of this device, none
-    /// that waits for its turn, and no stream of another one.
-    fn may_restart_now(&self) -> bool {
-        let is_busy = self.replies_running() > 0
-            || self.requester.replies_waiting() > 0
-            || self.host.streams() > 0;
-        self.restart.is_ordered() && !is_busy
+    /// Whether it does now: nothing is under way that it would cut, no reply of this device and none
+    /// that waits for its turn. Other devices are waited for too, but a house that talks all day
+    /// keeps no version for ever: what they have under way goes on elsewhere, as whenever a device
+    /// leaves.
+    fn restarts_now(&self) -> bool {
+        let Some(waited) = self.restart.ordered_for(clock::now()) else { return false };
+        let is_own = self.replies_running() > 0 || self.requester.replies_waiting() > 0;
+        let may = !is_own && (self.host.streams() == 0 || waited > GUESTS_LIMIT);
+        // Whoever ordered it is answered first.
+        let restarts = may && waited > ANSWER_TIME;
+        if restarts {
+            self.restart.begin();
+        }
+        restarts
     }
 
     /// Gives memory back, if it is time to.

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::awake::Awake;
 use crate::card_watch::CardWatch;
-use crate::chats::ChatBook;
+use crate::chats::{ChatBook, ChatEvent};
 use crate::devices::{DeviceEvent, Devices};
 use crate::fits::KnownFits;
 use crate::meters::Meters;
@@ -36,6 +36,7 @@ use crate::preferences::{not_changed, settings_trouble};
 use crate::quiet::Quiet;
 use crate::running::{self, Inboxes};
 use crate::state::{OpenWindow, State};
+use crate::updates::{NewVersionsHere, UpdateEvent};
 use crate::waking::Looks;
 use nook_api::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use nook_api::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
@@ -142,6 +143,7 @@ struct Read {
     measured_file: MeasuredFile,
     measured: Measured,
     lent: LentDays,
+    updates: (NewVersionsHere, mpsc::Receiver<UpdateEvent>),
 }
 
 /// Starts a node.
@@ -149,7 +151,8 @@ pub async fn start(options: NodeOptions) -> Result<NodeHandle, StartError> {
     let choice = choice(options.home.as_deref());
     let tasks = Tasks::new();
     let lifetime = tasks.token().clone();
-    let read = tokio::task::spawn_blocking(move || read(&choice, lifetime))
+    let program = options.worker.program.clone();
+    let read = tokio::task::spawn_blocking(move || read(&choice, &program, lifetime))
         .await
         .map_err(|error| StartError::Thread { source: std::io::Error::other(error) })??;
     let (commands, command_inbox) = mpsc::channel(INBOX_COMMANDS_MAX);
@@ -181,6 +184,13 @@ pub fn data_folder(home: Option<&Path>) -> Result<PathBuf, StartError> {
     Ok(Home::data_of(&choice(home))?)
 }
 
+/// The process that has the home, or had it last; absent where there was none or the system does
+/// not say.
+#[must_use]
+pub fn process_of(home: Option<&Path>) -> Option<u32> {
+    Home::process_of(&choice(home))
+}
+
 /// What a window has to know before there is a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WindowChoices {
@@ -210,7 +220,11 @@ pub(crate) fn choice(home: Option<&Path>) -> HomeChoice {
     home.map_or(HomeChoice::Usual, |folder| HomeChoice::At(folder.to_owned()))
 }
 
-fn read(choice: &HomeChoice, lifetime: CancellationToken) -> Result<Read, StartError> {
+fn read(
+    choice: &HomeChoice,
+    program: &Path,
+    lifetime: CancellationToken,
+) -> Result<Read, StartError> {
     let home = Home::open(choice)?;
     let settings = SettingsFile::load(&home)?;
     let (key, kept) = nook_store::load_or_mint(&home, settings.settings().device.keyring)?;
@@ -228,7 +242,10 @@ fn read(choice: &HomeChoice, lifetime: CancellationToken) -> Result<Read, StartE
         Measured::default()
     });
     let lent = lent_days(&home);
+    let (update_events, update_inbox) = mpsc::channel(EVENTS_MAX);
+    let updates = NewVersionsHere::of(home.data(), program, update_events);
     Ok(Read {
+        updates: (updates, update_inbox),
         home,
         settings,
         key,
@@ -254,6 +271,24 @@ fn lent_days(home: &Home) -> LentDays {
     })
 }
 
+fn start_library(
+    home: &Home,
+    workers: &Workers,
+    tasks: &Tasks,
+) -> (LibraryRunner, mpsc::Receiver<LibraryEvent>) {
+    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    (LibraryRunner::new(home.clone(), workers.clone(), events, tasks.clone()), inbox)
+}
+
+fn start_chats(
+    chats: Chats,
+    tasks: &Tasks,
+) -> Result<(ChatBook, mpsc::Receiver<ChatEvent>), StartError> {
+    let (events, inbox) = mpsc::channel(EVENTS_MAX);
+    let started = ChatBook::start(chats, events, tasks);
+    Ok((started.map_err(|source| StartError::Thread { source })?, inbox))
+}
+
 fn assemble(
     read: Read,
     worker: WorkerCommand,
@@ -261,23 +296,20 @@ fn assemble(
     tasks: &Tasks,
 ) -> Result<(State, Inboxes), StartError> {
     let Read { home, settings, key, kept, peers, port_keys, chats, library, .. } = read;
+    let (updates, update_inbox) = read.updates;
     let me = Me { id: key.peer_id(), name: device_name(&settings) };
     let signer = Arc::new(key.clone());
     let identity = Identity::new(key)?;
     let (links, link_events) = start_links(&settings, identity.clone(), &me, tasks)?;
     let workers = start_workers(worker.clone(), &home, &settings, tasks);
-    let (chat_events, chat_inbox) = mpsc::channel(EVENTS_MAX);
-    let chats = ChatBook::start(chats, chat_events, tasks)
-        .map_err(|source| StartError::Thread { source })?;
+    let (chats, chat_inbox) = start_chats(chats, tasks)?;
     let (device_events, device_inbox) = mpsc::channel(EVENTS_MAX);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
     let shared = Shared::of(&links, &workers, &book, worker);
     let ledger = LentDaysFile::of(&home);
     let giving = Giving::new(read.traffic).keeping_manifests_in(library.manifests_folder());
     let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, giving, tasks);
-    let (library_events, library_inbox) = mpsc::channel(EVENTS_MAX);
-    let library_runner =
-        LibraryRunner::new(home.clone(), workers.clone(), library_events, tasks.clone());
+    let (library_runner, library_inbox) = start_library(&home, &workers, tasks);
     let devices = Devices::new(peers, settings.settings());
     let mut state = State {
         me,
@@ -310,7 +342,8 @@ fn assemble(
         port: closed_port(&settings),
         problems: BTreeMap::new(),
         device_events,
-        view: watch::channel(Arc::new(empty_view())).0,
+        view: watch::channel(Arc::new(crate::present::empty_view())).0,
+        updates,
         restart: Arc::default(),
         tasks: tasks.clone(),
         home,
@@ -325,6 +358,7 @@ fn assemble(
         requester: side_inboxes.requester,
         host: side_inboxes.host,
         library: library_inbox,
+        updates: update_inbox,
         left: side_inboxes.left,
         links: link_events,
         sightings,
@@ -546,51 +580,5 @@ fn key_place(kept: &Where) -> KeyPlace {
     match kept {
         Where::Keyring => KeyPlace::Keychain,
         Where::File { path, .. } => KeyPlace::File { path: path.display().to_string() },
-    }
-}
-
-fn empty_view() -> nook_api::views::HouseholdView {
-    use nook_api::views::{HouseholdView, MeView, ModelsFolderView, SharingState, SharingView};
-    HouseholdView {
-        me: MeView {
-            id: String::new(),
-            short_id: String::new(),
-            name: String::new(),
-            app_version: String::new(),
-            listen_port: 0,
-            key_kept_in: String::new(),
-            key_place: None,
-            memory_bytes: None,
-            disk_free_bytes: None,
-        },
-        sharing: SharingView {
-            on: false,
-            state: SharingState::Idle,
-            streams: 0,
-            answering: false,
-            streams_max: 0,
-            paused: None,
-            guests: Vec::new(),
-            lent_days: Vec::new(),
-            status_line: String::new(),
-        },
-        devices: Vec::new(),
-        models: Vec::new(),
-        default_model: None,
-        catalogue: Vec::new(),
-        downloads: Vec::new(),
-        models_folder: ModelsFolderView {
-            path: String::new(),
-            usual: true,
-            there: true,
-            missing: Vec::new(),
-            moving: None,
-            problem: None,
-        },
-        in_house: Vec::new(),
-        pairing: None,
-        port: PortView::closed(String::new()),
-        problems: Vec::new(),
-        settings: crate::preferences::settings_view(&nook_store::Settings::default()),
     }
 }

@@ -19,6 +19,7 @@ use crate::fits::KnownFits;
 use crate::meters::Meters;
 use crate::outbox::Outbox;
 use crate::quiet::Quiet;
+use crate::updates::NewVersionsHere;
 use crate::waking::Looks;
 use crate::ways::WayNow;
 use nook_api::Restart;
@@ -92,6 +93,8 @@ pub(crate) struct State {
     /// Where tasks of pairings report.
     pub(crate) device_events: mpsc::Sender<DeviceEvent>,
     pub(crate) view: watch::Sender<Arc<HouseholdView>>,
+    /// What is known of new versions of the program.
+    pub(crate) updates: NewVersionsHere,
     /// Whether the program is to start anew once nothing is under way.
     pub(crate) restart: Arc<Restart>,
     pub(crate) tasks: Tasks,

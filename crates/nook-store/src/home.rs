@@ -126,6 +126,13 @@ impl Home {
         runtime_folder(&data, &tag_of(&data))
     }
 
+    /// The process that holds the home at `choice`, or held it last; absent where there was none or
+    /// the system does not say (Windows, while it is held).
+    #[must_use]
+    pub fn process_of(choice: &HomeChoice) -> Option<u32> {
+        process_in(&Self::data_of(choice).ok()?.join(LOCK_FILE))
+    }
+
     /// The data folder.
     #[must_use]
     pub fn data(&self) -> &Path {
@@ -199,17 +206,21 @@ fn take_lock(data: &Path) -> Result<File, HomeError> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            // Windows does not let a locked file be read; then nobody is named.
-            let process = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+            let process = process_in(&path);
             return Err(HomeError::AlreadyRunning { data: data.to_owned(), process });
         }
         Err(TryLockError::Error(error)) => return Err(trouble(&error).into()),
     }
-    // Only for the message above: a failure to write it changes nothing.
+    // Only for messages, and for whoever waits for this process: a failure to write it changes nothing.
     let id = format!("{}\n", std::process::id());
     let _ = file.set_len(0);
     let _ = std::io::Write::write_all(&mut &file, id.as_bytes());
     Ok(file)
+}
+
+/// Windows does not let a locked file be read; then nobody is named.
+fn process_in(lock: &Path) -> Option<u32> {
+    fs::read_to_string(lock).ok()?.trim().parse().ok()
 }
 
 fn tag_of(data: &Path) -> String {

@@ -61,8 +61,8 @@ pub use port_keys::{
 pub use settings::{
     ActivationChoice, Acts, ChatSettings, DeviceSettings, GlanceError, HostNames, HostSettings,
     InferenceSettings, Language, Megabytes, ModelNames, ModelsSettings, NetworkSettings,
-    NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS, Setting,
-    SettingValue, Settings, SettingsError, SettingsFile, Side, SplitChoice, Takes, WindowSettings,
-    document as settings_document, setting, template as settings_template,
+    NewVersions, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS, Setting,
+    SettingValue, Settings, SettingsError, SettingsFile, Side, SplitChoice, Takes, UpdateSettings,
+    WindowSettings, document as settings_document, setting, template as settings_template,
     typescript as settings_typescript, usual_shard_bytes,
 };

@@ -28,7 +28,7 @@ use nook_trust::GatePolicy;
 use declare::{Found, Section};
 pub use declared::{
     ChatSettings, DeviceSettings, HostSettings, InferenceSettings, ModelsSettings, NetworkSettings,
-    PauseSettings, PortSettings, SETTINGS, WindowSettings,
+    PauseSettings, PortSettings, SETTINGS, UpdateSettings, WindowSettings,
 };
 pub use documents::{document, template, typescript};
 pub use file::{GlanceError, SettingsError, SettingsFile};
@@ -56,6 +56,8 @@ pub struct Settings {
     pub chat: ChatSettings,
     /// `[window]`
     pub window: WindowSettings,
+    /// `[updates]`
+    pub updates: UpdateSettings,
     /// `[distributed_inference]`
     pub inference: InferenceSettings,
     /// `[distributed_inference.host]`
@@ -109,6 +111,17 @@ pub enum Pooling {
     Always,
 }
 
+/// What happens with new versions of the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewVersions {
+    /// Nobody is asked.
+    Off,
+    /// A new version is shown, and nothing is done.
+    Tell,
+    /// It is installed once nothing is under way.
+    Install,
+}
+
 /// How layers are divided among the devices that are asked to hold some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SplitChoice {
@@ -150,6 +163,7 @@ impl Settings {
             models: Section::read(found)?,
             chat: Section::read(found)?,
             window: Section::read(found)?,
+            updates: Section::read(found)?,
             inference: Section::read(found)?,
             host: Section::read(found)?,
         };
@@ -161,7 +175,8 @@ impl Settings {
     /// absent.
     #[must_use]
     pub fn values(&self) -> Vec<(&'static str, SettingValue)> {
-        let Self { device, port, gate, network, models, chat, window, inference, host } = self;
+        let Self { device, port, gate, network, models, chat, window, updates, inference, host } =
+            self;
         let mut values = Vec::with_capacity(SETTINGS.len());
         device.write(&mut values);
         port.write(&mut values);
@@ -170,6 +185,7 @@ impl Settings {
         models.write(&mut values);
         chat.write(&mut values);
         window.write(&mut values);
+        updates.write(&mut values);
         inference.write(&mut values);
         host.write(&mut values);
         values

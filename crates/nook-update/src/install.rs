@@ -5,11 +5,12 @@
 //! program once more. What fails before the swap removes what it made; what fails behind it swaps
 //! back. The version before stays until the next update, for [`Portable::back`].
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nook_base::clock;
 use semver::Version;
 
 use crate::limits::{SCRIPT_LIMIT, VERSION_LIMIT};
@@ -20,7 +21,13 @@ use crate::unpack::{Most, UnpackError, unpack};
 /// Everything of an update that is no installed file, below the prefix and so on its disk.
 const FOLDER: &str = "lib/inglenook-update";
 const UNPACKED: &str = "unpacked";
+const LOCK: &str = "lock";
 const SCRIPT: &str = "install.sh";
+
+/// Longest wait for another process that moves files, and how often that is looked at. It checks a
+/// new version meanwhile, which is bounded too; nobody is kept longer from starting.
+const ALONE_LIMIT: Duration = Duration::from_secs(10);
+const ALONE_LOOK: Duration = Duration::from_millis(50);
 
 /// A new version that did not get into place. The old one is there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +72,11 @@ pub enum InstallError {
         /// The system's words.
         reason: String,
     },
+    /// Another process is at work on the same installed package.
+    #[error(
+        "another process puts a version in place, or takes one back; try again when it is done"
+    )]
+    Busy,
     /// There is nothing to go back to.
     #[error("there is no earlier version to go back to")]
     NothingBefore,
@@ -118,16 +130,56 @@ impl Portable {
     }
 
     /// Ends a swap that something stopped: the version that was there before comes back. Returns
-    /// its version if there was something to do.
+    /// its version if there was something to do. A version that lies ready is left alone: whoever
+    /// prepared it goes on.
     pub fn recover(&self) -> Result<Option<String>, InstallError> {
+        // Without it nothing was ever begun, and no folder is made for that.
+        if self.swap().journal()?.is_none() {
+            return Ok(None);
+        }
+        let _alone = self.alone()?;
+        self.take_back()
+    }
+
+    /// The same, and forgets a version that lies ready: it is not to be put in place any more.
+    pub fn abandon(&self) -> Result<(), InstallError> {
+        let _alone = self.alone()?;
+        self.take_back()?;
+        match self.swap().journal()? {
+            Some(journal) if !journal.done => Ok(self.swap().forget()?),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_back(&self) -> Result<Option<String>, InstallError> {
         let swap = self.swap();
         match swap.journal()? {
-            Some(journal) if !journal.done => {
+            Some(journal) if journal.begun && !journal.done => {
                 let from = journal.from.clone();
                 swap.bring(Way::Back, journal)?;
                 Ok(Some(from))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The right to move files, held by one process at a time: of two homes that share the
+    /// installed package, each may have a node that looks after it.
+    fn alone(&self) -> Result<File, InstallError> {
+        fs::create_dir_all(&self.folder).map_err(failed(&self.folder))?;
+        let path = self.folder.join(LOCK);
+        let opened = File::options().write(true).create(true).truncate(false).open(&path);
+        let lock = opened.map_err(failed(&path))?;
+        let began = clock::now();
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::WouldBlock) if began.elapsed() > ALONE_LIMIT => {
+                    return Err(InstallError::Busy);
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(ALONE_LOOK),
+                Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+            }
         }
     }
 
@@ -150,7 +202,8 @@ impl Portable {
         running: &Version,
         version: &Version,
     ) -> Result<(), InstallError> {
-        self.recover()?;
+        let _alone = self.alone()?;
+        self.take_back()?;
         let swap = self.swap();
         // What a version left that is two updates old.
         swap.forget()?;
@@ -169,6 +222,7 @@ impl Portable {
     /// Swaps what was prepared; the version that is in place then, if something was. The program
     /// must say its new version, or everything is as before.
     pub fn finish(&self) -> Result<Option<String>, InstallError> {
+        let _alone = self.alone()?;
         let swap = self.swap();
         let Some(journal) = swap.journal()?.filter(|journal| !journal.done) else {
             return Ok(None);
@@ -197,6 +251,7 @@ impl Portable {
 
     /// Puts the version back that was there before the last update; its version.
     pub fn back(&self) -> Result<String, InstallError> {
+        let _alone = self.alone()?;
         self.bring_back()?.ok_or(InstallError::NothingBefore)
     }
 

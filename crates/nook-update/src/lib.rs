@@ -6,7 +6,8 @@
 //! `nook-fetch`, and remembers in its folder which list was the newest ([`Seen`]), so that an older
 //! one is never taken again. [`Portable`] unpacks an archive beside the installed version, lets the
 //! new program say its version, and swaps the two file by file; the swap is noted before it begins,
-//! so that whatever stops it, the old version comes back. Nothing looks by itself: a person asks.
+//! so that whatever stops it, the old version comes back; [`RunningProgram`] becomes the new one.
+//! Nothing here looks by itself: a node or a person asks.
 //!
 //! Which keys and which address a program believes is in one place, `release`. No release has been
 //! made yet, so both are empty, and nothing is asked of anybody.
@@ -21,6 +22,8 @@ mod manifest;
 mod program;
 mod refusal;
 mod release;
+#[cfg(feature = "client")]
+mod running;
 #[cfg(feature = "client")]
 mod seen;
 #[cfg(feature = "client")]
@@ -40,6 +43,8 @@ pub use limits::{
 };
 pub use manifest::{FORMAT, KIND, MANIFEST_FILE, Manifest, Offer, Package, SIGNATURE_END, read};
 pub use refusal::Refusal;
+#[cfg(feature = "client")]
+pub use running::RunningProgram;
 #[cfg(feature = "client")]
 pub use seen::{Seen, SeenError};
 #[cfg(feature = "client")]

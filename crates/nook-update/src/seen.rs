@@ -8,6 +8,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use semver::Version;
 use serde::{Deserialize, Serialize};
 
 const VERSION: u64 = 1;
@@ -22,6 +23,9 @@ pub struct Seen {
     pub serial: u64,
     /// When somebody last looked and got an answer, in seconds since 1970; 0 for never.
     pub checked: u64,
+    /// A version that was put in place here and did not come up; the newest of them.
+    #[serde(default)]
+    pub failed: Option<Version>,
 }
 
 /// The file could not be read or written.
@@ -85,8 +89,18 @@ impl Held {
     pub(crate) fn note(&self, serial: u64, checked: u64) -> Result<(), SeenError> {
         let before = Seen::read(&self.folder)?;
         let serial = before.serial.max(serial);
+        self.keep(Seen { serial, checked, ..before })
+    }
+
+    /// Notes a version that did not come up.
+    pub(crate) fn note_failed(&self, version: &Version) -> Result<(), SeenError> {
+        let failed = Some(version.clone());
+        self.keep(Seen { failed, ..Seen::read(&self.folder)? })
+    }
+
+    fn keep(&self, seen: Seen) -> Result<(), SeenError> {
         let path = self.folder.join(FILE);
-        let written = write(&path, &Seen { version: VERSION, serial, checked });
+        let written = write(&path, &Seen { version: VERSION, ..seen });
         written.map_err(|error| SeenError::file(&path, &error))
     }
 }
@@ -137,7 +151,11 @@ mod tests {
         held.note(7, 100).unwrap();
         held.note(3, 200).unwrap();
         let seen = Seen::read(&folder).unwrap();
-        assert_eq!((seen.serial, seen.checked), (7, 200));
+        assert_eq!((seen.serial, seen.checked, seen.failed), (7, 200, None));
+        held.note_failed(&Version::new(2, 0, 0)).unwrap();
+        held.note(8, 300).unwrap();
+        let seen = Seen::read(&folder).unwrap();
+        assert_eq!((seen.serial, seen.checked, seen.failed), (8, 300, Some(Version::new(2, 0, 0))));
         for odd in ["", "{}", "{\"version\":2,\"serial\":0,\"checked\":0}"] {
             fs::write(folder.join(FILE), odd).unwrap();
             assert!(matches!(Seen::read(&folder), Err(SeenError::Damaged { .. })), "{odd}");

@@ -118,10 +118,10 @@ impl Updates {
         Self { patience, ..self }
     }
 
-    /// Whether there is anybody to ask.
+    /// Whether there is anybody to ask, and a key to believe.
     #[must_use]
-    pub fn has_address(&self) -> bool {
-        self.address.is_some()
+    pub fn can_be_asked(&self) -> bool {
+        self.address.is_some() && !self.keys.is_empty()
     }
 
     /// What was seen of updates so far.
@@ -132,6 +132,11 @@ impl Updates {
     /// Takes the right to look and to install. Waits for the disk.
     pub fn claim(&self) -> Result<Claim, SeenError> {
         Held::claim(&self.folder).map(Claim)
+    }
+
+    /// Remembers that a version was put in place here and did not come up.
+    pub fn note_failed(&self, claim: &Claim, version: &Version) -> Result<(), SeenError> {
+        claim.0.note_failed(version)
     }
 
     /// Asks for the list of versions; the newer version for `installed`, if there is one.

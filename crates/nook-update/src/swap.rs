@@ -71,6 +71,9 @@ pub(crate) struct Journal {
     pub(crate) from: String,
     /// Version after.
     pub(crate) to: String,
+    /// Whether a file may have moved.
+    #[serde(default)]
+    pub(crate) begun: bool,
     /// Whether everything is in its place.
     pub(crate) done: bool,
     /// Each file of either version, with the digest of the newer one where it has it.
@@ -127,14 +130,14 @@ impl Swap {
             files.insert(name, Some(digest));
         }
         let (from, to) = (from.to_owned(), to.to_owned());
-        let journal = Journal { version: VERSION, from, to, done: false, files };
+        let journal = Journal { version: VERSION, from, to, begun: false, done: false, files };
         self.keep(&journal)?;
         Ok(journal)
     }
 
     /// Brings one of the two versions into place, from wherever an earlier try ended.
     pub(crate) fn bring(&self, way: Way, mut journal: Journal) -> Result<(), SwapError> {
-        journal.done = false;
+        (journal.begun, journal.done) = (true, false);
         self.keep(&journal)?;
         // The list of files last: it names what is there.
         let names = journal.files.iter().filter(|(name, _)| *name != LIST);

@@ -5,15 +5,17 @@ are the `data-testid`s that the pages promise; [Window] knows nothing else of th
 """
 
 import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from selenium import webdriver
 from selenium.common.exceptions import (
@@ -31,6 +33,8 @@ from gui.sni import wait_until
 from nodes import free_port, is_open, processes, write_settings
 
 LEAVE_SECONDS = 60
+# Longest wait for the answer of a node.
+ANSWER_SECONDS = 60
 WINDOW_TITLE = "Inglenook"
 # What stands in the settings, one section at a time.
 SECTIONS = ["settings", "sharing", "privacy", "port", "checks"]
@@ -50,10 +54,15 @@ class App:
         name: str = "Kitchen laptop",
         words: Sequence[str] = (),
         wrapper: Sequence[str] = (),
+        installed: Path | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`words`: what the program is started with; `wrapper`: a program that starts it."""
+        """`words`: what the program is started with; `wrapper`: a program that starts it; `installed`: its
+        file, where it is not the one under test itself; `variables`: more of its environment."""
         self._words = words
         self._wrapper = wrapper
+        self._installed = installed
+        self._variables = variables or {}
         self._folder = tempfile.TemporaryDirectory(prefix="inglenook-app-")
         self.home = Path(self._folder.name) / "home"
         self.port = free_port()
@@ -90,7 +99,7 @@ class App:
         """Starts the program; a second time while it runs, as a second click on its icon does."""
         with self.log.open("ab") as log:
             return subprocess.Popen(
-                [*self._wrapper, program(), *words],
+                [*self._wrapper, str(self._installed or program()), *words],
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -99,7 +108,23 @@ class App:
 
     def environment(self) -> dict[str, str]:
         """The environment of the app: its own home."""
-        return dict(os.environ, INGLENOOK_HOME=str(self.home), XDG_CONFIG_HOME=str(self.config))
+        own = {"INGLENOOK_HOME": str(self.home), "XDG_CONFIG_HOME": str(self.config)}
+        return {**os.environ, **own, **self._variables}
+
+    def call(self, action: str) -> Any:
+        """Asks the node of the only app that runs, as `nook` in a terminal does."""
+        sockets = Path(os.environ["XDG_RUNTIME_DIR"]).glob("inglenook-*/control.sock")
+        with socket.socket(socket.AF_UNIX) as wire:
+            wire.settimeout(ANSWER_SECONDS)
+            wire.connect(str(next(sockets, "no app has a socket yet")))
+            wire.sendall(json.dumps({"call": {"action": action}}).encode() + b"\n")
+            answer = json.loads(wire.makefile().readline())
+        assert "response" in answer, answer
+        return answer["response"][action]
+
+    def view(self) -> dict[str, Any]:
+        """What the app shows of itself and its household."""
+        return self.call("view")
 
     @property
     def config(self) -> Path:

@@ -10,11 +10,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use minisign::KeyPair;
 use nook_api::NodeCalls as _;
-use nook_api::views::Trust;
+use nook_api::views::{HouseholdView, SettingAsk, Trust, UpdateTrouble, UpdateWay};
 use nook_testkit::{FileServer, Household, Node, NodePlan, Served, Wish, nook};
 use nook_update::{FORMAT, KIND, MANIFEST_FILE, Manifest, Package, PackageKind, SIGNATURE_END};
 
@@ -124,6 +125,22 @@ impl Scene {
         NodePlan::new("Kitchen laptop").behind(words.into())
     }
 
+    /// The same, of a node that may ask the server by itself.
+    fn plan_that_asks(&self) -> NodePlan {
+        let address = format!("{}/{MANIFEST_FILE}", self.server.address());
+        let script = "while [ \"$1\" != --home ]; do shift; done; exec \"$0\" \"$@\"";
+        let words: [OsString; 7] = [
+            "env".into(),
+            format!("INGLENOOK_UPDATES_URL={address}").into(),
+            format!("INGLENOOK_UPDATES_KEY={}", self.maker.pk.to_base64()).into(),
+            "sh".into(),
+            "-c".into(),
+            script.into(),
+            self.program().into_os_string(),
+        ];
+        NodePlan::new("Kitchen laptop").behind(words.into())
+    }
+
     /// The command, run by the installed program for the node's home.
     fn update(&self, home: &Path, runtime: &Path, words: &[&str]) -> Command {
         let mut command = Command::new(self.program());
@@ -197,7 +214,7 @@ async fn a_node_in_use_becomes_the_new_version_and_its_reply_is_not_cut() -> any
     assert_eq!(version_of(node).await?, NEWER);
     assert_eq!(node.pid(), pid, "whoever started it sees the same process");
     let name = "Study PC";
-    let is_paired = |view: &nook_api::views::HouseholdView| {
+    let is_paired = |view: &HouseholdView| {
         view.devices.iter().any(|it| it.name == name && it.trust == Trust::Trusted && it.connected)
     };
     node.until("it is connected with the device it was paired with", is_paired).await?;
@@ -251,5 +268,89 @@ async fn without_a_node_the_new_version_is_put_in_place_and_can_be_taken_back() 
     assert!(said.contains(&format!("Version {} is back", nook_base::VERSION)), "{said}");
     let version = Command::new(scene.program()).arg("--version").output()?;
     assert_eq!(String::from_utf8(version.stdout)?.trim(), format!("nook {}", nook_base::VERSION));
+    Ok(())
+}
+
+/// Waits for a node that is away meanwhile because it starts anew.
+async fn until_back(
+    node: &Node,
+    holds: impl Fn(&HouseholdView) -> bool,
+) -> anyhow::Result<HouseholdView> {
+    let end = nook_base::clock::now() + RESTART_LIMIT;
+    loop {
+        let view = node.view().await;
+        match view {
+            Ok(view) if holds(&view) => return Ok(view),
+            seen => anyhow::ensure!(nook_base::clock::now() < end, "{seen:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Longest wait for a node that starts anew, on a machine with much else to do.
+const RESTART_LIMIT: Duration = Duration::from_secs(600);
+
+/// Longer than the node takes between two looks at what it has to do.
+const SOME_TICKS: Duration = Duration::from_secs(3);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_versions_are_looked_for_as_the_owner_chooses() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    scene.offer(&scene.newer()?)?;
+    let plan = scene.plan_that_asks().with("updates.new_versions", "\"off\"");
+    let house = Household::strangers([plan]).await?;
+    let node = house.asking();
+    let view = node.view().await?;
+    assert!(view.updates.can_look && view.updates.newer.is_none(), "{:?}", view.updates);
+    tokio::time::sleep(SOME_TICKS).await;
+    assert!(scene.server.asked().is_empty(), "nobody wants to know");
+    let tell = SettingAsk::new("updates.new_versions", "tell");
+    node.client().change_setting(tell).await?;
+    let is_told = |view: &HouseholdView| {
+        view.updates.newer.as_ref().is_some_and(|newer| newer.version == NEWER)
+    };
+    node.until("the newer version is shown", is_told).await?;
+    tokio::time::sleep(SOME_TICKS).await;
+    let asked = scene.server.asked().len();
+    assert_eq!(asked, 2, "the list and its signature, once, and no package");
+    assert_eq!(version_of(node).await?, nook_base::VERSION, "nobody wants it installed");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_the_owner_takes_is_installed_by_the_node_itself() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    scene.offer(&scene.newer()?)?;
+    let house = Household::strangers([scene.plan_that_asks()]).await?;
+    let node = house.asking();
+    let pid = node.pid();
+    let is_told = |view: &HouseholdView| view.updates.newer.is_some();
+    let view = node.until("the newer version is shown", is_told).await?;
+    assert_eq!(view.updates.way, UpdateWay::Itself);
+    node.client().install_update().await?;
+    let is_new = |view: &HouseholdView| view.me.app_version == NEWER;
+    let view = until_back(node, is_new).await?;
+    assert!(view.updates.newer.is_none() && !view.updates.is_installing, "{:?}", view.updates);
+    assert_eq!(node.pid(), pid);
+    assert!(node.client().install_update().await.is_err(), "there is no newer one");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_does_not_come_up_is_not_installed_by_itself_again() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let broken = format!("#!/bin/sh\n[ \"$1\" = --version ] && echo nook {NEWER} || exit 9\n");
+    scene.offer(broken.as_bytes())?;
+    let house = Household::strangers([scene.plan_that_asks()]).await?;
+    let node = house.asking();
+    let is_told = |view: &HouseholdView| view.updates.newer.is_some();
+    node.until("the newer version is shown", is_told).await?;
+    node.client().install_update().await?;
+    let failed = UpdateTrouble::TakenBack { version: NEWER.to_owned() };
+    let is_back = |view: &HouseholdView| view.updates.trouble.as_ref() == Some(&failed);
+    let view = until_back(node, is_back).await?;
+    assert_eq!(view.me.app_version, nook_base::VERSION);
+    // The command started it, as the words of the first one said: it is not the test's own child.
+    node.client().shut_down().await?;
     Ok(())
 }

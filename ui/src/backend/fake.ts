@@ -412,6 +412,17 @@ export class FakeBackend extends NodeCalls implements Shell {
     return Promise.resolve();
   }
 
+  override lookForUpdate(): Promise<void> {
+    this.change((house) => { house.updates = { ...house.updates, is_looking: true }; });
+    return Promise.resolve();
+  }
+
+  override installUpdate(): Promise<void> {
+    if (this.house.updates.newer === null) return refuse('bad_request', 'No newer version is known. Look for one first.');
+    this.change((house) => { house.updates = { ...house.updates, is_installing: true, trouble: null }; });
+    return Promise.resolve();
+  }
+
   override portKey(): Promise<string> {
     return Promise.resolve(this.#key);
   }

@@ -11,6 +11,7 @@ import type { PortView } from "./PortView";
 import type { SettingsView } from "./SettingsView";
 import type { SharingView } from "./SharingView";
 import type { TroubleView } from "./TroubleView";
+import type { UpdatesView } from "./UpdatesView";
 
 /**
  * The whole house as a window sees it.
@@ -68,4 +69,8 @@ problems: Array<TroubleView>,
 /**
  * What the owner has chosen, as far as the window shows it.
  */
-settings: SettingsView, };
+settings: SettingsView, 
+/**
+ * New versions of the program.
+ */
+updates: UpdatesView, };

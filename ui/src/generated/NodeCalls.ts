@@ -158,6 +158,16 @@ export abstract class NodeCalls {
     return this.call<'pipeline'>({ action: 'pipeline' });
   }
 
+  /** Asks for the list of versions; what comes of it stands in the view. */
+  lookForUpdate(): Promise<Answer<'look_for_update'>> {
+    return this.call<'look_for_update'>({ action: 'look_for_update' });
+  }
+
+  /** Installs the newer version that the view shows. It is loaded and checked first; then the program starts anew, as after `restart_when_quiet`. */
+  installUpdate(): Promise<Answer<'install_update'>> {
+    return this.call<'install_update'>({ action: 'install_update' });
+  }
+
   /** The main key of the port. */
   portKey(): Promise<Answer<'port_key'>> {
     return this.call<'port_key'>({ action: 'port_key' });

@@ -42,6 +42,8 @@ export interface SettingValues {
   'window.notifications': boolean;
   /** Whether the window is drawn without the graphics card. */
   'window.safe_graphics': boolean;
+  /** What happens with new versions: nobody is asked unless you do (`off`), you are told once there is one (`tell`), or it is also installed once nothing has been under way for ten minutes (`install`), where the program came as the portable package. A program that knows no address of releases asks nobody. */
+  'updates.new_versions': 'off' | 'tell' | 'install';
   /** Whether this computer works with others at all. Without it, it neither shares nor asks. */
   'distributed_inference.enabled': boolean;
   /** What computes models on this computer. `auto` measures the processor and each graphics card while nothing else goes on, and takes what answers at least a fifth sooner; `native` is the processor, `gpu` the fastest graphics card, `gpu:0` that of this number in `nook doctor`. `candle` computes on the processor with other code, slower, to compare with; `candle:cuda:0` needs the program `nook-worker-cuda` beside this one, `candle:metal` a build of its own. A reply that runs goes on where it began. */
@@ -122,6 +124,7 @@ export const DEFAULTS: SettingValues = {
   'window.language': null,
   'window.notifications': true,
   'window.safe_graphics': false,
+  'updates.new_versions': "tell",
   'distributed_inference.enabled': true,
   'distributed_inference.backend': "auto",
   'distributed_inference.pooling': "when_faster",
@@ -165,6 +168,7 @@ export const OFFERED = [
   'network.wake_helpers',
   'window.notifications',
   'window.safe_graphics',
+  'updates.new_versions',
   'distributed_inference.backend',
   'distributed_inference.pooling',
   'distributed_inference.whole_on_own_devices',

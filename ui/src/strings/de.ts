@@ -8,6 +8,7 @@ import { past } from './past/de';
 import { port } from './port/de';
 import shell from './shell/de.json';
 import { shareWords } from './shell/words';
+import { updates } from './updates/de';
 
 export const de: Strings = {
   app: {
@@ -517,6 +518,7 @@ export const de: Strings = {
   },
 
   house,
+  updates,
 
   time: {
     justNow: 'gerade eben',

@@ -14,6 +14,7 @@ import { port } from './port/en';
 import shell from './shell/en.json';
 import { shareWords } from './shell/words';
 import type { Together } from './together';
+import { updates } from './updates/en';
 
 export const en = {
   app: {
@@ -532,6 +533,7 @@ export const en = {
   },
 
   house,
+  updates,
 
   time: {
     justNow: 'just now',

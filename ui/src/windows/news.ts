@@ -1,4 +1,4 @@
-/** What stands beside the places of the side bar: who helps now, how far downloads are. Pure. */
+/** What stands beside the places of the side bar: who helps now, how far downloads are, a new version. Pure. */
 import { membersOf, shownRoute } from '../devices/members';
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { PipelineView } from '../generated/PipelineView';
@@ -22,4 +22,9 @@ export function downloaded({ downloads }: HouseholdView): number | null {
     all += one.file_bytes;
   }
   return all === 0 ? null : Math.min(1, have / all);
+}
+
+/** Whether there is a newer version that its owner wants to be told of. One that was asked for is told where it was. */
+export function isNewVersionTold({ updates, settings }: HouseholdView): boolean {
+  return updates.newer !== null && settings.values['updates.new_versions'] !== 'off';
 }

@@ -21,7 +21,7 @@ use super::model_names::ModelNames;
 use super::pausing::QuietHours;
 use super::setting::{Setting, Side, at_once, next_start};
 use super::value::SettingValue;
-use super::{ActivationChoice, Language, Megabytes, OutOfRange, Pooling, SplitChoice};
+use super::{ActivationChoice, Language, Megabytes, NewVersions, OutOfRange, Pooling, SplitChoice};
 use crate::identity::KeyringChoice;
 
 use super::setting::Side::{Asking, Lending};
@@ -122,6 +122,16 @@ declare! {
         "window.notifications" => notifications: bool = true, at_once(Side::Window).in_window();
         /// Whether the window is drawn without the graphics card.
         "window.safe_graphics" => safe_graphics: bool = false, next_start(Side::Window).in_window();
+    }
+
+    /// New versions of this program.
+    new UpdateSettings in "updates" {
+        /// What happens with new versions: nobody is asked unless you do (`off`), you are told once
+        /// there is one (`tell`), or it is also installed once nothing has been under way for ten
+        /// minutes (`install`), where the program came as the portable package. A program that
+        /// knows no address of releases asks nobody.
+        "updates.new_versions" => new_versions: NewVersions = NewVersions::Tell,
+            at_once(Side::Computer).in_window();
     }
 
     /// Replies that are computed on several computers.

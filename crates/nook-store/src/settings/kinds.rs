@@ -15,7 +15,7 @@ use super::model_names::{ModelNames, NAMES_MAX};
 use super::pausing::QuietHours;
 use super::setting::{Setting, Takes};
 use super::value::SettingValue;
-use super::{ActivationChoice, Language, Megabytes, Pooling, SplitChoice};
+use super::{ActivationChoice, Language, Megabytes, NewVersions, Pooling, SplitChoice};
 use crate::identity::KeyringChoice;
 
 /// More web origins are a mistake; the list is refused.
@@ -171,6 +171,7 @@ macro_rules! words {
 
 words!(KeyringChoice { "system" => Self::System, "off" => Self::Off });
 words!(Pooling { "when_faster" => Self::WhenFaster, "always" => Self::Always });
+words!(NewVersions { "off" => Self::Off, "tell" => Self::Tell, "install" => Self::Install });
 words!(SplitChoice {
     "planned" => Self::Planned,
     "uniform" => Self::Uniform,

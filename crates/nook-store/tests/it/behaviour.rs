@@ -74,6 +74,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "nothing_is_told_while_the_owner_wants_no_notices_nor_later",
     ),
     (
+        "updates.new_versions",
+        "tests/tests/it/updating.rs",
+        "new_versions_are_looked_for_as_the_owner_chooses",
+    ),
+    (
         "window.safe_graphics",
         WINDOW,
         "what_a_window_needs_before_there_is_a_node_is_what_was_set_without_one",

@@ -22,7 +22,7 @@ const CLIENT_FILES: [&str; 4] =
 /// What is asked of packed programs, wherever they lie.
 const PACKAGE_FILE: &str = "test_package.py";
 /// Tests of tray and windows; each gets a display, a session bus and a home of its own.
-const WINDOW_FILES: [&str; 8] = [
+const WINDOW_FILES: [&str; 9] = [
     "test_tray.py",
     "test_no_tray.py",
     "test_first_start.py",
@@ -31,6 +31,7 @@ const WINDOW_FILES: [&str; 8] = [
     "test_notices.py",
     "test_graphics.py",
     "test_broken.py",
+    "test_new_version.py",
 ];
 
 /// Words for the interpreter that put a display, a session bus and a home around a test.

@@ -44,13 +44,13 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     // Knows neither side: it lists, fetches and moves files.
     ("nook-library",  3, &["nook-api", "nook-base", "nook-fetch", "nook-link", "nook-model", "nook-mux", "nook-resources", "nook-store", "nook-trust", "nook-wire"]),
     ("nook-node",     3, &["nook-api", "nook-base", "nook-fetch", "nook-find", "nook-host", "nook-library", "nook-link", "nook-machine", "nook-model", "nook-mux",
-                           "nook-pipeline", "nook-plan", "nook-requester", "nook-resources", "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-wire"]),
+                           "nook-pipeline", "nook-plan", "nook-requester", "nook-resources", "nook-shard", "nook-store", "nook-text", "nook-trust", "nook-update", "nook-wire"]),
     ("nook-openai",   4, &["nook-api", "nook-base", "nook-text"]),
     ("nook-control",  4, &["nook-api", "nook-base"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
     ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-shard", "nook-update"]),
     ("nook-worker-cuda", 4, &["nook-inspect", "nook-shard"]),
-    ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard"]),
+    ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard", "nook-update"]),
     // A release is verified by what will verify it on every computer.
     ("xtask",         4, &["nook-update"]),
 ];

@@ -217,6 +217,7 @@ export function startingHouse(): HouseholdView {
       lend_memory_bytes: USUAL_LENT_BYTES,
       expose_to_lan: false,
     },
+    updates: { can_look: true, looked: NOW() - 7200, is_looking: false, is_installing: false, way: 'itself', newer: null, trouble: null },
   };
 }
 
