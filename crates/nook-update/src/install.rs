@@ -117,7 +117,8 @@ impl Portable {
         Self { prefix: prefix.to_owned(), folder, most: Most::USUAL, patience: VERSION_LIMIT }
     }
 
-    /// The same, waiting no longer than this for a program to say its version.
+    /// The same, waiting no longer than this for a program to say its version, and for another
+    /// process.
     #[must_use]
     pub fn waiting(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -170,11 +171,11 @@ impl Portable {
         let path = self.folder.join(LOCK);
         let opened = File::options().write(true).create(true).truncate(false).open(&path);
         let lock = opened.map_err(failed(&path))?;
-        let began = clock::now();
+        let (began, limit) = (clock::now(), ALONE_LIMIT.min(self.patience));
         loop {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) if began.elapsed() > ALONE_LIMIT => {
+                Err(TryLockError::WouldBlock) if began.elapsed() > limit => {
                     return Err(InstallError::Busy);
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(ALONE_LOOK),

@@ -2,12 +2,12 @@
 //! changes. The programs are scripts that say a version: what is tested is the way there.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use nook_update::{InstallError, Portable, UnpackError};
+use nook_update::{InstallError, Portable, SwapStage, UnpackError};
 use semver::Version;
 
 use crate::kit::archive;
@@ -164,6 +164,36 @@ fn a_swap_that_a_kill_stopped_is_taken_back_at_the_next_start() {
     fs::write(&journal, text.replace("\"done\": true", "\"done\": false")).unwrap();
     assert_eq!(home.portable().recover().unwrap().as_deref(), Some("0.1.0"));
     assert_eq!(home.files(), before);
+}
+
+#[test]
+fn a_version_that_lies_ready_waits_for_whoever_prepared_it_and_can_be_given_up() {
+    let home = Home::new();
+    let before = home.files();
+    let archive = home.keep("package", &package(&saying(&NEW), &[]));
+    home.portable().prepare(&archive, &OLD, &NEW).unwrap();
+    assert_eq!(home.portable().recover().unwrap(), None, "a node that starts takes nothing away");
+    assert_eq!(home.portable().stage_of_swap().unwrap(), SwapStage::Prepared);
+    home.portable().abandon().unwrap();
+    assert_eq!(home.portable().stage_of_swap().unwrap(), SwapStage::Nothing);
+    assert_eq!(home.portable().finish().unwrap(), None, "there is nothing to put in place");
+    assert_eq!(home.files(), before);
+}
+
+#[test]
+fn two_processes_never_move_the_files_of_one_package_at_once() {
+    let home = Home::new();
+    home.install(&package(&saying(&NEW), &[])).unwrap();
+    let after = home.files();
+    let lock = File::open(home.prefix.join("lib/inglenook-update/lock")).unwrap();
+    lock.lock().unwrap();
+    let hurried = || home.portable().waiting(Duration::from_millis(10));
+    assert!(matches!(hurried().back(), Err(InstallError::Busy)));
+    assert!(matches!(hurried().finish(), Err(InstallError::Busy)));
+    assert!(matches!(hurried().abandon(), Err(InstallError::Busy)));
+    assert_eq!(home.files(), after);
+    drop(lock);
+    assert_eq!(home.portable().back().unwrap(), "0.1.0");
 }
 
 /// The test starts itself again in a namespace of its own, where a disk of 1 MB is mounted.
