@@ -392,7 +392,8 @@ pub(crate) fn prepared(schema: &Value) -> Result<Value, GrammarError> {
         "lenient": true,
     });
     prepared.insert("x-guidance".to_owned(), spaces);
-    let rest = schema::enforced(fields).into_iter().filter(|(key, _)| *key != "x-guidance");
+    let spare = SCHEMA_NODES_MAX.saturating_sub(nodes);
+    let rest = schema::enforced(fields, spare).into_iter().filter(|(key, _)| *key != "x-guidance");
     prepared.extend(rest);
     Ok(prepared.into())
 }

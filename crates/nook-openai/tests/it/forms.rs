@@ -198,6 +198,38 @@ async fn row_29_a_reply_keeps_to_its_schema() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_record_has_the_names_that_are_listed() {
+    // As Zod writes `z.record(z.enum([...]), z.boolean())`, and Pydantic `dict[Room, bool]`.
+    let port = Port::open().await;
+    let rooms = json!({"type": "string", "enum": ["kitchen", "attic"]});
+    let record = |names: &Value| {
+        json!({
+            "type": "object",
+            "propertyNames": names,
+            "additionalProperties": {"type": "boolean"},
+            "required": ["kitchen"],
+            "$defs": {"Room": rooms},
+        })
+    };
+    for schema in [record(&rooms), record(&json!({"$ref": "#/$defs/Room"}))] {
+        for seed in 0..4 {
+            let held = json!({
+                "response_format": by_schema(&schema),
+                "max_tokens": 64,
+                "temperature": 1.5,
+                "seed": seed,
+            });
+            let answer = port.ask(&port.chat(&body(&held))).await;
+            let said: Value = serde_json::from_str(&answer.content()).expect("the reply is JSON");
+            assert!(said["kitchen"].is_boolean(), "{said}");
+            let mut names = said.as_object().unwrap().keys();
+            assert!(names.all(|name| name == "kitchen" || name == "attic"), "{said}");
+        }
+    }
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rules_that_no_grammar_keeps_are_left_to_the_client() {
     let port = Port::open().await;
     for schema in [
