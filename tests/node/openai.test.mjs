@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import OpenAI from "openai";
+import { zodFunction, zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
+import { z } from "zod";
 
 import { Node } from "./node.mjs";
 
@@ -22,6 +24,18 @@ const schema = {
   required: ["rain", "sky"],
   additionalProperties: false,
 };
+
+const step = z.object({ way: z.enum(["up", "down"]), metres: z.number().int().min(0).max(99) });
+const walk = z.object({
+  first: step,
+  then: step.nullable(),
+  by: z.discriminatedUnion("kind", [
+    z.object({ kind: z.literal("foot"), fast: z.boolean() }),
+    z.object({ kind: z.literal("bus"), line: z.string().regex(/^(?!0)[0-9]{2}[A-C]$/) }),
+  ]),
+  day: z.iso.date(),
+  steps: z.array(step).max(2),
+});
 
 let node;
 let client;
@@ -131,6 +145,33 @@ test("structured output keeps to its schema", async () => {
     }),
     (error) => error instanceof OpenAI.BadRequestError && error.message.includes("example.com"),
   );
+});
+
+test("a class of Zod is kept to, in a reply and in a call", async () => {
+  const warm = { model, temperature: 1.5 };
+  for (const seed of [1, 2, 3]) {
+    const held = await client.chat.completions.parse({
+      ...warm,
+      messages,
+      seed,
+      response_format: zodResponseFormat(walk, "walk"),
+    });
+    assert.ok(walk.safeParse(held.choices[0].message.parsed).success);
+    const called = await client.chat.completions.parse({
+      ...warm,
+      messages,
+      seed,
+      tools: [zodFunction({ name: "go", parameters: step })],
+      tool_choice: "required",
+      parallel_tool_calls: false,
+    });
+    const [call] = called.choices[0].message.tool_calls;
+    assert.ok(step.safeParse(call.function.parsed_arguments).success);
+  }
+  const input = messages[0].content;
+  const text = { format: zodTextFormat(walk, "walk") };
+  const held = await client.responses.parse({ ...warm, input, text });
+  assert.ok(walk.safeParse(held.output_parsed).success);
 });
 
 test("vectors come as numbers, which the package asks for in base64", async () => {

@@ -1,9 +1,14 @@
-"""What a failing test shows beside its own output: the end of the log of each app that still runs."""
+"""What holds for all tests.
+
+Nothing is reported to anybody ([offline]), and a failing test shows beside its own output the end of the log of each
+app that still runs.
+"""
 
 from collections.abc import Generator
 
 import pytest
 
+import offline  # First: programs read their environment when they are imported.
 from gui import logs
 
 

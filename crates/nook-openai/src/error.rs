@@ -157,14 +157,15 @@ pub(crate) fn from_code(code: ErrorCode, sentence: String) -> ApiError {
 }
 
 /// The same where the house has said it in words with numbers: clients that must shorten their
-/// conversation know it by OpenAI's sentence.
+/// conversation know it by OpenAI's sentences, of which some know one and some the other.
 pub(crate) fn from_words(code: ErrorCode, sentence: String, words: Option<&Wording>) -> ApiError {
     let Some(Wording::PromptTooLong { tokens, window, .. }) = words else {
         return from_code(code, sentence);
     };
     let message = format!(
         "This model's maximum context length is {window} tokens. However, your messages resulted \
-         in {tokens} tokens. {sentence}"
+         in {tokens} tokens. Input tokens exceed the configured limit of {window} tokens. \
+         {sentence}"
     );
     ApiError { overflow: Some((*tokens, *window)), ..from_code(code, message) }
 }

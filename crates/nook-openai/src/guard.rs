@@ -2,8 +2,8 @@
 //!
 //! Host must name this machine (DNS rebinding): loopback, a name that the owner allows, and where
 //! the owner lets the network in, the address that the connection came to or this machine's name,
-//! never just any; Origin must be listed (web pages), the key must fit, a body must be JSON (so that
-//! no page can send it without asking first). Only `/healthz` needs no key. The order matters: a
+//! never just any; Origin must be listed (web pages), the key must fit, a body must say
+//! that it is JSON (so that no page can send it without asking first). Only `/healthz` needs no key. The order matters: a
 //! page learns nothing from the difference between a wrong key and none. Wrong keys are answered
 //! slowly, and only a few at once: guessing is slow while the good key is not.
 
@@ -64,7 +64,7 @@ async fn let_in(port: &Port, mut caller: Caller, mut request: Request, next: Nex
     let response = match checked {
         Ok(key) => {
             caller.key = key;
-            match check_content_type(&request) {
+            match check_content_type(&request, caller.dialect) {
                 Ok(()) => {
                     request.extensions_mut().insert(caller.clone());
                     answer(request, next).await
@@ -211,8 +211,10 @@ fn sent_key(headers: &HeaderMap) -> Option<&str> {
     bearer.or_else(|| Some(headers.get("x-api-key")?.to_str().ok()?.trim()))
 }
 
-fn check_content_type(request: &Request) -> Result<(), ApiError> {
-    if request.method() != Method::POST {
+/// Ollama's clients need not say that a body is JSON, and `curl -d` says something else. A page that
+/// left the word out to be let through unasked could not send the key unasked.
+fn check_content_type(request: &Request, dialect: Dialect) -> Result<(), ApiError> {
+    if request.method() != Method::POST || dialect == Dialect::Ollama {
         return Ok(());
     }
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());

@@ -38,18 +38,32 @@ struct SentFunction {
 pub(crate) enum SentChoice {
     /// `none`, `auto` or `required`.
     Word(String),
-    /// One function by name.
-    Named(NamedChoice),
+    /// One function by name, or some of the tools.
+    Named(Box<NamedChoice>),
 }
 
-/// One function that must be called.
+/// One function that must be called, or the only ones that may be.
 #[derive(Clone, Deserialize, JsonSchema)]
 pub(crate) struct NamedChoice {
-    /// Only `function` is supported.
+    /// `function` or `allowed_tools`.
     #[serde(rename = "type")]
     kind: String,
     function: Option<ChosenFunction>,
     name: Option<String>,
+    /// What chat completions nest.
+    allowed_tools: Option<SentAllowed>,
+    /// Of `allowed_tools` in responses.
+    #[serde(flatten)]
+    allowed: SentAllowed,
+}
+
+/// Some of the tools; the others are not offered.
+#[derive(Clone, Default, Deserialize, JsonSchema)]
+struct SentAllowed {
+    /// `auto` or `required`.
+    mode: Option<String>,
+    /// By type and name.
+    tools: Option<Vec<SentTool>>,
 }
 
 /// Its name, as chat completions nest it.
@@ -116,32 +130,62 @@ fn tool(sent: SentTool) -> Result<Tool, ApiError> {
         .map_err(|error| ApiError::bad("tools", format!("{error}.")))
 }
 
-/// The choice, checked against what is on offer.
-pub(crate) fn choice(sent: Option<SentChoice>, tools: &[Tool]) -> Result<ToolChoice, ApiError> {
+/// The choice, checked against what is on offer, and what is left of that.
+pub(crate) fn choice(
+    sent: Option<SentChoice>,
+    tools: Vec<Tool>,
+) -> Result<(ToolChoice, Vec<Tool>), ApiError> {
     let bad = |message: String| Err(ApiError::bad("tool_choice", message));
-    let choice = match sent {
-        None => ToolChoice::Auto,
+    let (choice, tools) = match sent {
+        None => (ToolChoice::Auto, tools),
         Some(SentChoice::Word(word)) => match word.as_str() {
-            "auto" => ToolChoice::Auto,
-            "none" => ToolChoice::None,
-            "required" => ToolChoice::Required,
+            "auto" => (ToolChoice::Auto, tools),
+            "none" => (ToolChoice::None, tools),
+            "required" => (ToolChoice::Required, tools),
             other => {
                 return bad(format!(
                     "tool_choice is \"none\", \"auto\", \"required\" or a function, not {other:?}."
                 ));
             }
         },
-        Some(SentChoice::Named(NamedChoice { kind, .. })) if kind != "function" => {
-            return bad(format!("tool_choice of type {kind:?} is not supported."));
-        }
-        Some(SentChoice::Named(NamedChoice { function, name, .. })) => {
-            match function.map(|function| function.name).or(name) {
-                Some(name) => ToolChoice::Named(name),
+        Some(SentChoice::Named(sent)) => match sent.kind.as_str() {
+            "function" => match sent.function.map(|function| function.name).or(sent.name) {
+                Some(name) => (ToolChoice::Named(name), tools),
                 None => return bad("tool_choice needs the name of a function.".to_owned()),
-            }
+            },
+            "allowed_tools" => allowed(sent.allowed_tools.unwrap_or(sent.allowed), tools)?,
+            kind => return bad(format!("tool_choice of type {kind:?} is not supported.")),
+        },
+    };
+    Ok((checked_choice(choice, &tools)?, tools))
+}
+
+/// Only those of the tools that are allowed. What is no function cannot be called here anyway.
+fn allowed(sent: SentAllowed, tools: Vec<Tool>) -> Result<(ToolChoice, Vec<Tool>), ApiError> {
+    let bad = |message: String| Err(ApiError::bad("tool_choice", message));
+    let choice = match sent.mode.as_deref() {
+        None | Some("auto") => ToolChoice::Auto,
+        Some("required") => ToolChoice::Required,
+        Some(other) => {
+            return bad(format!("The mode of allowed_tools is auto or required, not {other:?}."));
         }
     };
-    checked_choice(choice, tools)
+    let Some(sent) = sent.tools else {
+        return bad("tool_choice of type allowed_tools needs tools.".to_owned());
+    };
+    let functions = sent.iter().filter(|tool| tool.is_function());
+    let names = functions.filter_map(SentTool::name).collect::<Vec<_>>();
+    for name in &names {
+        if !tools.iter().any(|tool| tool.name() == *name) {
+            return bad(not_among_tools(name));
+        }
+    }
+    let tools = tools.into_iter().filter(|tool| names.contains(&tool.name())).collect();
+    Ok((choice, tools))
+}
+
+fn not_among_tools(name: &str) -> String {
+    format!("tool_choice names {name:?}, which is not among the tools.")
 }
 
 /// The choice, if what it wants is on offer.
@@ -149,7 +193,7 @@ pub(crate) fn checked_choice(choice: ToolChoice, tools: &[Tool]) -> Result<ToolC
     let bad = |message: String| Err(ApiError::bad("tool_choice", message));
     match &choice {
         ToolChoice::Named(name) if !tools.iter().any(|tool| tool.name() == name) => {
-            bad(format!("tool_choice names {name:?}, which is not among the tools."))
+            bad(not_among_tools(name))
         }
         ToolChoice::Required if tools.is_empty() => {
             bad("tool_choice wants a call, but there are no tools.".to_owned())

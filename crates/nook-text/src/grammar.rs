@@ -20,7 +20,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::tokenizer::Tokenizer;
+use number::{DigitTokens, Number};
 
+mod number;
 mod schema;
 
 /// Largest schema or grammar, in bytes of its text; a larger one is refused.
@@ -50,10 +52,6 @@ const LEXER_STATES_MAX: usize = 60_000;
 
 /// Most characters of llguidance's own words in an error.
 const DETAIL_CHARS_MAX: usize = 300;
-
-/// Most digits of a number one behind the other, where the form lets it end: no double has more,
-/// and a small model may write nines for ever. llama.cpp has the same limit.
-const DIGITS_MAX: usize = 16;
 
 /// Why no reply can be held to a form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -104,8 +102,7 @@ pub enum ReplyShape {
 /// One model's vocabulary, ready for grammars.
 pub struct Grammars {
     factory: ParserFactory,
-    /// Tokens that begin with a digit.
-    digits: Arc<SimpleVob>,
+    digits: Arc<DigitTokens>,
 }
 
 /// What holds one reply to its form.
@@ -113,17 +110,8 @@ pub struct Constraint {
     matcher: Matcher,
     trie: TokEnv,
     waits: Option<Waits>,
-    digits: Arc<SimpleVob>,
+    digits: Arc<DigitTokens>,
     number: Number,
-}
-
-/// Where in JSON a reply is, as far as the length of its numbers needs it.
-#[derive(Default)]
-struct Number {
-    in_string: bool,
-    escaped: bool,
-    /// Digits since anything else was written.
-    digits: usize,
 }
 
 /// The form begins only behind this text.
@@ -213,12 +201,8 @@ impl Grammars {
             Ok(factory)
         }));
         let factory = laid_out.map_err(|_| broken)?;
-        let mut digits = factory.tok_env().tok_trie().alloc_token_set();
-        for (id, word) in (0..count).zip(&spelt) {
-            if word.first().is_some_and(u8::is_ascii_digit) {
-                digits.allow_token(id);
-            }
-        }
+        let none = factory.tok_env().tok_trie().alloc_token_set();
+        let digits = DigitTokens::of(&none, &spelt);
         Ok(Self { factory, digits: Arc::new(digits) })
     }
 
@@ -267,17 +251,11 @@ impl Constraint {
         if self.matcher.is_stopped() {
             return Ok(Allowed::Nothing);
         }
-        let mut mask = self.matcher.compute_mask().map_err(|_| GrammarError::Lost)?;
+        let mask = self.matcher.compute_mask().map_err(|_| GrammarError::Lost)?;
         if mask.is_zero() {
             return Ok(Allowed::Nothing);
         }
-        if self.number.digits >= DIGITS_MAX {
-            let mut ended = mask.clone();
-            ended.sub(&self.digits);
-            if !ended.is_zero() {
-                mask = ended;
-            }
-        }
+        let mask = self.number.shortened(mask, &self.digits);
         Ok(Allowed::These(TokenMask(mask)))
     }
 
@@ -300,21 +278,6 @@ impl Constraint {
                 self.number.go_on(self.trie.tok_trie().token(id));
                 self.matcher.consume_token(id).map_err(|_| GrammarError::Lost)
             }
-        }
-    }
-}
-
-impl Number {
-    fn go_on(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match (self.in_string, self.escaped, byte) {
-                (true, true, _) => self.escaped = false,
-                (true, false, b'\\') => self.escaped = true,
-                (_, _, b'"') => self.in_string = !self.in_string,
-                _ => {}
-            }
-            let is_number = !self.in_string && byte.is_ascii_digit();
-            self.digits = if is_number { self.digits + 1 } else { 0 };
         }
     }
 }
@@ -392,7 +355,8 @@ pub(crate) fn prepared(schema: &Value) -> Result<Value, GrammarError> {
         "lenient": true,
     });
     prepared.insert("x-guidance".to_owned(), spaces);
-    let rest = schema::enforced(fields).into_iter().filter(|(key, _)| *key != "x-guidance");
+    let spare = SCHEMA_NODES_MAX.saturating_sub(nodes);
+    let rest = schema::enforced(fields, spare).into_iter().filter(|(key, _)| *key != "x-guidance");
     prepared.extend(rest);
     Ok(prepared.into())
 }

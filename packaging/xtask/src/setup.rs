@@ -2,7 +2,7 @@
 //!
 //! Asks [`packages`] which system packages are missing and has them installed (in CI or with
 //! `--yes` at once, on a terminal after asking, otherwise the command is printed and that is the
-//! error); makes the Python environment of the tests ([`python`]) and installs the spelling check
+//! error); makes the Python environments of the tests ([`python`]) and installs the spelling check
 //! ([`typos`]); builds what is missing of Cargo's tools ([`tools`]); checks Node.
 
 use std::io::Write as _;
@@ -59,7 +59,9 @@ pub(crate) fn ensure(places: &Places, purpose: Purpose, options: &SetupOptions) 
         check_node(places)?;
     }
     if purpose >= Purpose::Test {
-        python::environment(places)?;
+        for packages in python::Packages::ALL {
+            python::environment(places, packages)?;
+        }
         typos::tool(places)?;
         tools::tool(places, &tools::NEXTEST)?;
     }

@@ -124,9 +124,9 @@ impl Body {
                 None => format::shape("response_format", self.response_format)?,
             },
         };
-        let tools = tools::tools(self.tools)?;
+        let (choice, tools) = tools::choice(self.tool_choice, tools::tools(self.tools)?)?;
         let dialog = Dialog {
-            choice: tools::choice(self.tool_choice, &tools)?,
+            choice,
             tools,
             turns: messages::turns(self.messages)?,
             parallel: self.parallel_tool_calls.unwrap_or(true),

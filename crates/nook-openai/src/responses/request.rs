@@ -122,7 +122,7 @@ impl Body {
     ) -> Result<Understood, ApiError> {
         self.refuse_unsupported()?;
         let (tools, spaces) = offered(self.tools)?;
-        let choice = tools::choice(self.tool_choice, &tools)?;
+        let (choice, tools) = tools::choice(self.tool_choice, tools)?;
         let format = self.text.and_then(|text| text.format);
         let name = format.as_ref().and_then(|format| format.name().map(str::to_owned));
         let shape = format::shape("text", format)?;

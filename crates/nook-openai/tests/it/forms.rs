@@ -91,6 +91,39 @@ async fn row_26_every_choice_of_a_tool_does_what_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_the_tools_that_are_allowed_are_offered() {
+    let port = Port::open().await;
+    let allowed = |mode: &str, name: &str| {
+        let tools = json!([{"type": "function", "function": {"name": name}}]);
+        json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}})
+    };
+    let wish = |choice: Value| json!({"tools": tools(), "tool_choice": choice, "max_tokens": 700});
+    for name in ["go", "stay"] {
+        let answer = chat(&port, wish(allowed("required", name))).await.json();
+        let calls = answer["choices"][0]["message"]["tool_calls"].as_array().unwrap();
+        calls.iter().for_each(|call| assert_eq!(call["function"]["name"], name, "{answer}"));
+    }
+    let one = json!([tools()[0]]);
+    let told = |answer: Answer| answer.json()["usage"]["prompt_tokens"].clone();
+    assert_eq!(
+        told(chat(&port, wish(allowed("auto", "go"))).await),
+        told(chat(&port, json!({"tools": one, "max_tokens": 700})).await),
+        "the model is told of the others"
+    );
+    for choice in [
+        allowed("required", "fly"),
+        allowed("none", "go"),
+        json!({"type": "allowed_tools", "mode": "auto"}),
+        json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}),
+    ] {
+        let refused = port.ask(&port.chat(&body(&wish(choice.clone())))).await;
+        let param = &refused.json()["error"]["param"];
+        assert_eq!((refused.status, param), (400, &json!("tool_choice")), "{choice}");
+    }
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn row_27_streamed_calls_say_who_first_and_then_with_what() {
     let port = Port::open().await;
     let wish = json!({"tools": tools(), "tool_choice": "required", "max_tokens": 700});
@@ -194,6 +227,38 @@ async fn row_29_a_reply_keeps_to_its_schema() {
             || serde_json::from_str::<Value>(message["content"].as_str().unwrap()).is_ok(),
         "{answer}"
     );
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_has_the_names_that_are_listed() {
+    // As Zod writes `z.record(z.enum([...]), z.boolean())`, and Pydantic `dict[Room, bool]`.
+    let port = Port::open().await;
+    let rooms = json!({"type": "string", "enum": ["kitchen", "attic"]});
+    let record = |names: &Value| {
+        json!({
+            "type": "object",
+            "propertyNames": names,
+            "additionalProperties": {"type": "boolean"},
+            "required": ["kitchen"],
+            "$defs": {"Room": rooms},
+        })
+    };
+    for schema in [record(&rooms), record(&json!({"$ref": "#/$defs/Room"}))] {
+        for seed in 0..4 {
+            let held = json!({
+                "response_format": by_schema(&schema),
+                "max_tokens": 64,
+                "temperature": 1.5,
+                "seed": seed,
+            });
+            let answer = port.ask(&port.chat(&body(&held))).await;
+            let said: Value = serde_json::from_str(&answer.content()).expect("the reply is JSON");
+            assert!(said["kitchen"].is_boolean(), "{said}");
+            let mut names = said.as_object().unwrap().keys();
+            assert!(names.all(|name| name == "kitchen" || name == "attic"), "{said}");
+        }
+    }
     port.close().await;
 }
 

@@ -227,6 +227,18 @@ async fn h3_every_path_but_health_needs_the_key_and_every_body_is_json() {
     check(&port, "no type", &chat.clone().without("Content-Type"), 415).await;
     let charset = chat.but("Content-Type", "Application/JSON; charset=utf-8");
     assert_eq!(port.ask(&charset).await.status, 200);
+    // Ollama's clients say nothing of it; what holds pages off is the key.
+    let ollamas = |path: &str| port.request("POST", path).body(br#"{"model": "ember"}"#);
+    let untyped = ollamas("/api/show");
+    for (name, request, status) in [
+        ("no type", untyped.clone(), 200),
+        ("curl's", untyped.clone().with("Content-Type", "application/x-www-form-urlencoded"), 200),
+        ("a page", untyped.clone().with("Origin", "https://example.com"), 403),
+        ("no key", untyped.without("Authorization"), 401),
+        ("another form", ollamas("/v1/api/show"), 415),
+    ] {
+        assert_eq!(port.ask(&request).await.status, status, "{name}");
+    }
     port.close().await;
 }
 

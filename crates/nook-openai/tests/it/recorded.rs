@@ -1,7 +1,8 @@
 //! What known programs send, and what they need to read (row 38).
 //!
-//! The files in `tests/recorded` are written from what each program is known to send; each step
-//! names the fields that the program's own reader wants, by JSON pointer and kind.
+//! The files in `tests/recorded` are written from what each program is known to send, or shortened
+//! from what it was seen to send; each step names the fields that the program's own reader wants, by
+//! JSON pointer and kind.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -47,6 +48,8 @@ struct Step {
     /// The stream ends with a chunk that has usage and no choice.
     #[serde(default)]
     usage_chunk: bool,
+    /// The stream is of typed events, of which the last one is this.
+    ends: Option<String>,
     /// The stream calls these tools.
     #[serde(default)]
     calls: Vec<String>,
@@ -110,6 +113,22 @@ fn check_stream(answer: &Answer, step: &Step, name: &str) {
     assert!(reason.is_string() && (called.is_empty() || reason == "tool_calls"), "{name}");
 }
 
+/// A stream of responses or of messages.
+fn check_typed_stream(answer: &Answer, step: &Step, ends: &str, name: &str) {
+    assert_eq!(answer.header("content-type"), Some("text/event-stream; charset=utf-8"), "{name}");
+    let text = answer.text();
+    let lines = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    events.iter().for_each(|event| check_fields(event, &step.each, name));
+    assert_eq!(events.last().unwrap()["type"], ends, "{name}: {text}");
+    let begun = events.iter().filter_map(|event| match event["type"].as_str()? {
+        "response.output_item.added" => event["item"]["name"].as_str(),
+        "content_block_start" => event["content_block"]["name"].as_str(),
+        _ => None,
+    });
+    assert_eq!(begun.collect::<Vec<_>>(), step.calls, "{name}");
+}
+
 async fn check(program: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/recorded/{program}.json"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -128,6 +147,10 @@ async fn check(program: &str) {
         for answer in join_all((0..step.times).map(|_| port.ask(&request))).await {
             assert_eq!(answer.status, 200, "{name}: {}", answer.text());
             assert_eq!(answer.header("content-encoding"), None, "{name}");
+            if let Some(ends) = &step.ends {
+                check_typed_stream(&answer, step, ends, &name);
+                continue;
+            }
             if step.body.as_ref().is_some_and(|body| body["stream"] == true) {
                 check_stream(&answer, step, &name);
                 continue;
@@ -160,4 +183,19 @@ async fn zed_reads_what_it_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn langchain_reads_what_it_asked_for() {
     check("langchain").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn codex_reads_what_it_asked_for() {
+    check("codex").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn opencode_reads_what_it_asked_for() {
+    check("opencode").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claude_code_reads_what_it_asked_for() {
+    check("claude-code").await;
 }

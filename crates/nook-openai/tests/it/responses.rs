@@ -120,6 +120,9 @@ async fn a_response_calls_tools_and_reads_their_results() {
         .filter_map(|event| event["delta"].as_str())
         .collect();
     assert_eq!(joined, arguments);
+    let allowed = json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "go"}]});
+    let wish = json!({"tools": tools(), "tool_choice": allowed, "max_output_tokens": 200});
+    assert_eq!(respond(&port, wish).await["output"][0]["name"], "go");
     let result =
         json!({"type": "function_call_output", "call_id": call["call_id"], "output": "Up there."});
     let history = json!([{"role": "user", "content": "hi"}, call, result]);

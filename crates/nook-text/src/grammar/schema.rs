@@ -4,7 +4,8 @@
 //! and OpenAI's own service takes most of them. [`enforced`] leaves such rules out, so that the
 //! client's own check has the last word, and closes objects that say nothing of other properties:
 //! small models invent them without end, and what fits the closed object fits the client's too.
-//! llguidance leaves out the keywords and formats that it does not know (`lenient`), and reads
+//! Names that are listed elsewhere become properties, and a list of different values is no longer
+//! than there are values, because llguidance knows neither rule. llguidance leaves out the keywords and formats that it does not know (`lenient`), and reads
 //! `oneOf` as `anyOf`.
 
 use regex_syntax::ast::{AssertionKind, Ast, parse::Parser};
@@ -38,13 +39,23 @@ const OPEN: [&str; 8] = [
     "minProperties",
 ];
 
-/// The part of `schema` that is enforced. Its nesting is limited already.
-pub(super) fn enforced(schema: &Map<String, Value>) -> Map<String, Value> {
-    // Where objects are put together from parts, none of the parts may exclude the others.
-    let closes = !joins(schema);
+/// The part of `schema` that is enforced. Its nesting is limited already; it grows by at most
+/// `spare` values.
+pub(super) fn enforced(schema: &Map<String, Value>, spare: usize) -> Map<String, Value> {
     let mut enforced = schema.clone();
-    loosen(&mut enforced, closes);
+    // Where objects are put together from parts, none of the parts may exclude the others.
+    let mut loosening = Loosening { root: schema, closes: !joins(schema), spare };
+    loosening.loosen(&mut enforced);
     enforced
+}
+
+/// What the schemas within a schema are loosened by.
+struct Loosening<'a> {
+    /// What references point into.
+    root: &'a Map<String, Value>,
+    closes: bool,
+    /// Values that may still be added.
+    spare: usize,
 }
 
 /// Whether an object is described in several parts somewhere.
@@ -63,26 +74,85 @@ fn below(schema: &Map<String, Value>) -> impl Iterator<Item = &Map<String, Value
     in_maps.flat_map(Map::values).chain(alone).chain(lists).filter_map(Value::as_object)
 }
 
-fn loosen(schema: &mut Map<String, Value>, closes: bool) {
-    leave_out_patterns(schema);
-    if closes {
-        close(schema);
-    }
-    for (key, value) in schema.iter_mut() {
-        let is_map = MAPS.contains(&key.as_str());
-        let is_schema = SCHEMAS.contains(&key.as_str());
-        match value {
-            Value::Object(named) if is_map => {
-                let schemas = named.values_mut().filter_map(Value::as_object_mut);
-                schemas.for_each(|schema| loosen(schema, closes));
+impl Loosening<'_> {
+    /// From the inside out, so that what is copied is as large as it gets.
+    fn loosen(&mut self, schema: &mut Map<String, Value>) {
+        for (key, value) in schema.iter_mut() {
+            let is_map = MAPS.contains(&key.as_str());
+            let is_schema = SCHEMAS.contains(&key.as_str());
+            match value {
+                Value::Object(named) if is_map => {
+                    let schemas = named.values_mut().filter_map(Value::as_object_mut);
+                    schemas.for_each(|schema| self.loosen(schema));
+                }
+                Value::Object(one) if is_schema => self.loosen(one),
+                Value::Array(all) if is_schema => {
+                    let schemas = all.iter_mut().filter_map(Value::as_object_mut);
+                    schemas.for_each(|schema| self.loosen(schema));
+                }
+                _ => {}
             }
-            Value::Object(one) if is_schema => loosen(one, closes),
-            Value::Array(all) if is_schema => {
-                let schemas = all.iter_mut().filter_map(Value::as_object_mut);
-                schemas.for_each(|schema| loosen(schema, closes));
-            }
-            _ => {}
         }
+        leave_out_patterns(schema);
+        self.describe_names(schema);
+        self.end_list(schema);
+        if self.closes {
+            close(schema);
+        }
+    }
+
+    /// Names that `propertyNames` lists become properties that may be left out.
+    fn describe_names(&mut self, schema: &mut Map<String, Value>) {
+        let Some(names) = schema.get("propertyNames").and_then(|rule| self.listed(rule)) else {
+            return;
+        };
+        let each = schema.get("additionalProperties").cloned().unwrap_or(true.into());
+        let added = size(&each).saturating_mul(names.len());
+        if each == false || schema.contains_key("patternProperties") || added > self.spare {
+            return;
+        }
+        let names = names.iter().filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>();
+        let properties = schema.entry("properties").or_insert_with(|| Map::new().into());
+        let Some(properties) = properties.as_object_mut() else { return };
+        self.spare -= added;
+        properties.retain(|name, _| names.contains(name));
+        for name in names {
+            properties.entry(name).or_insert_with(|| each.clone());
+        }
+        schema.insert("additionalProperties".to_owned(), false.into());
+        schema.remove("propertyNames");
+    }
+
+    /// A list whose items are all different has at most as many as there are values.
+    fn end_list(&self, schema: &mut Map<String, Value>) {
+        if schema.get("uniqueItems") != Some(&true.into()) {
+            return;
+        }
+        let values = schema.get("items").and_then(|items| self.listed(items)).map(<[_]>::len);
+        let known = schema.get("maxItems").and_then(Value::as_u64);
+        if let Some(most) = values.map(|count| count as u64)
+            && known.is_none_or(|known| known > most)
+        {
+            schema.insert("maxItems".to_owned(), most.into());
+        }
+    }
+
+    /// The values of an enumeration, which may stand elsewhere.
+    fn listed<'a>(&'a self, rule: &'a Value) -> Option<&'a [Value]> {
+        let pointed = rule.get("$ref").and_then(Value::as_str).and_then(|reference| {
+            let (first, rest) = reference.strip_prefix("#/")?.split_once('/')?;
+            self.root.get(first)?.pointer(&format!("/{rest}"))
+        });
+        pointed.unwrap_or(rule).get("enum")?.as_array().map(Vec::as_slice)
+    }
+}
+
+/// How many objects, lists and values it is made of.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Value::Object(fields) => 1 + fields.values().map(size).sum::<usize>(),
+        _ => 1,
     }
 }
 
@@ -157,7 +227,7 @@ mod tests {
 
     #[track_caller]
     fn check(schema: Value, expected: Value) {
-        assert_eq!(Value::Object(enforced(schema.as_object().unwrap())), expected);
+        assert_eq!(Value::Object(enforced(schema.as_object().unwrap(), 100)), expected);
     }
 
     #[test]
@@ -197,6 +267,67 @@ mod tests {
             json!({"properties": {"a": {}}, "$ref": "#/$defs/b", "$defs": {"b": {"properties": {"c": {}}}}}),
         ] {
             check(open.clone(), open);
+        }
+    }
+
+    #[test]
+    fn names_that_are_listed_become_properties() {
+        let value = json!({"type": "boolean"});
+        let described = json!({
+            "properties": {"a": value, "b": value},
+            "required": ["a"],
+            "additionalProperties": false,
+        });
+        let with = |more: Value| {
+            let mut schema = json!({"additionalProperties": value, "required": ["a"]});
+            schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            schema
+        };
+        let names = json!({"type": "string", "enum": ["a", "b"]});
+        check(with(json!({"propertyNames": names})), described.clone());
+        let mut pointing = described;
+        pointing["$defs"] = json!({"names": names});
+        check(
+            with(json!({"propertyNames": {"$ref": "#/$defs/names"}, "$defs": {"names": names}})),
+            pointing,
+        );
+        check(
+            json!({"propertyNames": {"enum": ["a"]}}),
+            json!({"properties": {"a": true}, "additionalProperties": false}),
+        );
+        for untouched in [
+            json!({"propertyNames": {"type": "string"}, "additionalProperties": value}),
+            json!({"propertyNames": {"enum": ["a"]}, "additionalProperties": false}),
+            json!({"propertyNames": {"$ref": "#/$defs/gone"}, "additionalProperties": value}),
+        ] {
+            check(untouched.clone(), untouched);
+        }
+    }
+
+    #[test]
+    fn a_schema_grows_no_further_than_it_may() {
+        let names = json!({"enum": ["a", "b"]});
+        let mut record = json!({"type": "boolean"});
+        for _ in 0..40 {
+            record = json!({"propertyNames": names, "additionalProperties": record});
+        }
+        let schema = json!({"anyOf": vec![record; 20]});
+        let grown = Value::Object(enforced(schema.as_object().unwrap(), 50));
+        assert!(size(&grown) > size(&schema), "some of it can be enforced");
+        assert!(size(&grown) <= size(&schema) + 50);
+    }
+
+    #[test]
+    fn a_list_of_different_values_ends_with_them() {
+        let items = json!({"enum": ["a", "b"]});
+        let list = |most: Value| json!({"items": items, "uniqueItems": true, "maxItems": most});
+        check(json!({"items": items, "uniqueItems": true}), list(2.into()));
+        check(list(5.into()), list(2.into()));
+        check(list(1.into()), list(1.into()));
+        for untouched in
+            [json!({"items": items}), json!({"items": {"type": "string"}, "uniqueItems": true})]
+        {
+            check(untouched.clone(), untouched);
         }
     }
 }

@@ -292,6 +292,9 @@ fn numbers_come_to_an_end() {
     // Nothing but digits: what a small model falls into.
     assert_eq!(written(json!({"type": "integer"}), b"9"), 16);
     assert_eq!(written(json!({"type": "number"}), b"9."), 16 + 1 + 16);
+    // No double has an exponent of many digits: programs would read infinity.
+    assert_eq!(written(json!({"type": "number"}), b"e9"), 1 + 1 + 2);
+    assert_eq!(written(json!({"type": "number"}), b"9.e-"), 16 + 1 + 16 + 1 + 2);
     // What the client asks for goes before, and texts are no numbers.
     assert_eq!(written(json!({"const": 11_111_111_111_111_111_111_u64}), b"0123456789"), 20);
     assert_eq!(written(json!({"type": "string"}), b"9\""), 100);

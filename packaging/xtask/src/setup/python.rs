@@ -1,4 +1,4 @@
-//! Python environments: pinned packages in a folder of their own. One has what the tests import;
+//! Python environments: pinned packages in a folder of their own. Some have what tests import;
 //! others have one program each that is published as a Python package.
 //!
 //! The folder's name holds a hash of the requirements, so a changed list makes a new environment
@@ -12,9 +12,33 @@ use anyhow::{Context as _, Result};
 use crate::places::Places;
 use crate::process::Program;
 
-/// The interpreter of the tests' environment; makes the environment when it is not there.
-pub(crate) fn environment(places: &Places) -> Result<PathBuf> {
-    let requirements = places.python_tests().join("requirements.txt");
+/// Packages that tests written in Python import; each list is an environment of its own, because
+/// not all of them agree on what they need.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Packages {
+    /// What drives the window, and the packages of OpenAI, Anthropic and Ollama.
+    Usual,
+    /// Foreign programs at the port.
+    Programs,
+    /// The one of them that needs an older package.
+    Instructor,
+}
+
+impl Packages {
+    pub(crate) const ALL: [Self; 3] = [Self::Usual, Self::Programs, Self::Instructor];
+
+    fn list(self) -> &'static str {
+        match self {
+            Self::Usual => "requirements.txt",
+            Self::Programs => "requirements-programs.txt",
+            Self::Instructor => "requirements-instructor.txt",
+        }
+    }
+}
+
+/// The interpreter of an environment of tests; makes the environment when it is not there.
+pub(crate) fn environment(places: &Places, packages: Packages) -> Result<PathBuf> {
+    let requirements = places.python_tests().join(packages.list());
     let list = std::fs::read_to_string(&requirements)
         .with_context(|| format!("cannot read {}", requirements.display()))?;
     environment_of(places, "python", &list)

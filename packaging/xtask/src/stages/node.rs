@@ -12,7 +12,13 @@ use crate::stages::{Outcome, Round, ui};
 /// Starting a node is quick; a run that takes longer hangs.
 const RUN_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// The tests.
-const FILES: [&str; 3] = ["openai.test.mjs", "anthropic.test.mjs", "ollama.test.mjs"];
+const FILES: [&str; 5] = [
+    "openai.test.mjs",
+    "anthropic.test.mjs",
+    "ollama.test.mjs",
+    "ai-sdk.test.mjs",
+    "langchain.test.mjs",
+];
 
 /// Foreign programs at the local port.
 pub(crate) fn clients(round: &mut Round) -> Result<Outcome> {

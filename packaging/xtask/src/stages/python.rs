@@ -11,14 +11,29 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::places::Places;
 use crate::process::Program;
-use crate::setup::python;
+use crate::setup::python::{self, Packages};
 use crate::stages::{Outcome, Round};
 
 /// Starting several nodes and a window is quick; a file that takes longer hangs.
 const FILE_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Tests of foreign programs at the port.
-const CLIENT_FILES: [&str; 4] =
-    ["test_openai.py", "test_anthropic.py", "test_ollama.py", "test_examples.py"];
+const CLIENT_FILES: [(Packages, &[&str]); 3] = [
+    (
+        Packages::Usual,
+        &["test_openai.py", "test_anthropic.py", "test_ollama.py", "test_examples.py"],
+    ),
+    (
+        Packages::Programs,
+        &[
+            "test_langchain.py",
+            "test_litellm.py",
+            "test_pydantic_ai.py",
+            "test_openai_agents.py",
+            "test_llm.py",
+        ],
+    ),
+    (Packages::Instructor, &["test_instructor.py"]),
+];
 /// What is asked of packed programs, wherever they lie.
 const PACKAGE_FILE: &str = "test_package.py";
 /// Tests of tray and windows; each gets a display, a session bus and a home of its own.
@@ -48,12 +63,13 @@ pub(crate) fn windows(round: &mut Round) -> Result<Outcome> {
         let because = "windows are driven through X11 and D-Bus, which only Linux has".to_owned();
         return Ok(Outcome::Skipped { because });
     }
-    run_files(round, &WINDOW_FILES, &["nook", "inglenook"], &DISPLAY)
+    let files: [(_, &[_]); 1] = [(Packages::Usual, &WINDOW_FILES)];
+    run_files(round, &files, &["nook", "inglenook"], &DISPLAY)
 }
 
 /// Packed programs, on a private display too. `environment` says where they are.
 pub(crate) fn packaged(places: &Places, environment: &[(&str, PathBuf)]) -> Result<()> {
-    let interpreter = python::environment(places)?;
+    let interpreter = python::environment(places, Packages::Usual)?;
     let mut test = pytest(places, &interpreter, &DISPLAY, PACKAGE_FILE)?;
     for (name, value) in environment {
         test = test.env(name, value);
@@ -61,33 +77,37 @@ pub(crate) fn packaged(places: &Places, environment: &[(&str, PathBuf)]) -> Resu
     test.test()
 }
 
+/// Runs all files, those of each environment one after the other, and fails for all that failed.
 fn run_files(
     round: &Round,
-    files: &[&str],
+    groups: &[(Packages, &[&str])],
     programs: &[&str],
     wrapper: &[&str],
 ) -> Result<Outcome> {
     let places = &round.places;
     let built = round.built.as_ref().context("nothing was built")?;
-    for file in files {
+    let files = groups.iter().flat_map(|(_, files)| files.iter().copied()).collect::<Vec<_>>();
+    for file in &files {
         if !places.python_tests().join(file).exists() {
             return Ok(Outcome::NotThere { missing: format!("tests/python/{file}") });
         }
     }
-    let interpreter = python::environment(places)?;
     let mut failed = Vec::new();
     let mut said = String::new();
-    for file in files {
-        let mut test = pytest(places, &interpreter, wrapper, file)?;
-        for program in programs {
-            let Some(path) = built.program(program) else {
-                return Ok(Outcome::NotThere { missing: format!("the program `{program}`") });
-            };
-            test = test.env(&format!("{}_BIN", program.to_uppercase()), path);
-        }
-        if let Err(error) = test.test() {
-            failed.push(*file);
-            let _ = write!(said, "\n{error}");
+    for (packages, files) in groups {
+        let interpreter = python::environment(places, *packages)?;
+        for file in *files {
+            let mut test = pytest(places, &interpreter, wrapper, file)?;
+            for program in programs {
+                let Some(path) = built.program(program) else {
+                    return Ok(Outcome::NotThere { missing: format!("the program `{program}`") });
+                };
+                test = test.env(&format!("{}_BIN", program.to_uppercase()), path);
+            }
+            if let Err(error) = test.test() {
+                failed.push(*file);
+                let _ = write!(said, "\n{error}");
+            }
         }
     }
     if !failed.is_empty() {
