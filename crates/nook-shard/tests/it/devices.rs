@@ -260,3 +260,16 @@ async fn a_worker_that_computes_with_candle_agrees_with_the_usual_one() {
     assert!(got.len() == expected.len() && rms < 3e-5, "{rms:.1e}");
     assert!(rms > 0.0, "another code gives other last bits: was it used?");
 }
+
+#[tokio::test]
+async fn weights_that_candle_has_no_kernel_for_are_named_with_what_they_take() {
+    let variables = [("INGLENOOK_DEVICE", "candle-cpu")];
+    let host = told(&variables, (Backend::Auto, false), rare).await;
+    let host = host.unwrap_or_else(|(_, error)| panic!("{error}"));
+    host.worker.stop().await;
+    let lines = host.worker.ended().await.last_lines;
+    // A matrix of 768 x 768: in 110 bytes for 256 numbers, or in two for each.
+    let said = "candle has no kernels for IQ3_S: these weights are held as f16, all of them in 1 MB \
+                instead of 0 MB";
+    assert!(lines.iter().any(|line| line.contains(said)), "{lines:?}");
+}
