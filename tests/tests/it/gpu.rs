@@ -323,6 +323,7 @@ async fn a_device_is_measured_in_a_process_of_its_own_whose_end_is_no_harm() -> 
     let limits = WorkerLimits {
         streams_max: 1,
         memory_bytes_max: 1 << 30,
+        gpu_bytes_max: u64::MAX,
         idle: Duration::from_secs(60),
         backend: Backend::Auto,
         falls_back: false,
