@@ -33,7 +33,7 @@ mod timeline;
 mod trouble;
 mod wording;
 
-pub use condition::{Condition, GpuHoldsView, GpuUseView};
+pub use condition::{Condition, GpuHoldsView, GpuUseView, GpuView};
 pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,
     ThoughtView,
@@ -166,6 +166,9 @@ struct SharingView {
     /// left out.
     #[serde(default)]
     pub lent_days: Vec<LentDayView>,
+    /// Its graphics cards that may compute, as far as anybody has looked for them.
+    #[serde(default)]
+    pub gpus: Vec<GpuView>,
     /// One line for the tray: `Sharing · 2 devices · idle`.
     pub status_line: String,
 }

@@ -97,6 +97,7 @@ impl State {
             paused,
             guests: self.guest_views(),
             lent_days: self.host.lent_days(),
+            gpus: self.gpu_views(),
             status_line: String::new(),
         };
         let is_connected = |peer: &&Peer| self.links.link(peer.id).is_some();

@@ -572,6 +572,7 @@ fn empty_view() -> nook_api::views::HouseholdView {
             paused: None,
             guests: Vec::new(),
             lent_days: Vec::new(),
+            gpus: Vec::new(),
             status_line: String::new(),
         },
         devices: Vec::new(),

@@ -175,6 +175,7 @@ export const OFFERED = [
   'distributed_inference.local_prefix_layers',
   'distributed_inference.local_suffix_layers',
   'distributed_inference.host.max_lent_memory_mb',
+  'distributed_inference.host.max_lent_gpu_memory_mb',
   'distributed_inference.host.max_concurrent_streams',
   'distributed_inference.host.fetch_layers',
   'distributed_inference.host.max_fetched_layers_mb',
