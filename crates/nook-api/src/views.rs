@@ -35,7 +35,7 @@ mod trouble;
 mod updates;
 mod wording;
 
-pub use condition::{Condition, GpuHoldsView, GpuUseView};
+pub use condition::{Condition, GpuHoldsView, GpuUseView, GpuView};
 pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,
     ThoughtView,
@@ -147,6 +147,9 @@ struct SharingView {
     /// left out.
     #[serde(default)]
     pub lent_days: Vec<LentDayView>,
+    /// Its graphics cards that may compute, as far as anybody has looked for them.
+    #[serde(default)]
+    pub gpus: Vec<GpuView>,
     /// One line for the tray: `Sharing · 2 devices · idle`.
     pub status_line: String,
 }

@@ -8,6 +8,7 @@ pub mod activation;
 pub mod backend;
 pub mod clock;
 pub mod code;
+pub mod device_bytes;
 pub mod env;
 pub mod extent;
 pub mod file_stamp;
@@ -34,6 +35,7 @@ pub const VERSION: &str = match option_env!("INGLENOOK_VERSION") {
 pub use activation::{Activation, ActivationDtype, ActivationError};
 pub use backend::{Backend, UnknownBackend};
 pub use code::ErrorCode;
+pub use device_bytes::DeviceBytes;
 pub use extent::Extent;
 pub use file_stamp::{FileStamp, FileTime, NotedFile};
 pub use id::{ModelDigest, PeerId};

@@ -399,6 +399,7 @@ mod tests {
             paused: None,
             guests: vec![guest("Attic PC", 1), guest("Kitchen laptop", 2)],
             lent_days: [(1, 40), (2, 2)].map(|(day, tokens)| LentDayView { day, tokens }).to_vec(),
+            gpus: Vec::new(),
             status_line: "Sharing".to_owned(),
         };
         let helping = "Helping now: Attic PC, Kitchen laptop (2 replies)";

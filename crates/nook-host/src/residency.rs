@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use nook_base::{LayerRange, ModelDigest};
+use nook_base::{DeviceBytes, LayerRange, ModelDigest};
 use nook_shard::{WorkerLimits, WorkerStatus};
 
 use nook_resources::workers::MemoryShares;
@@ -76,9 +76,9 @@ impl Residency {
     }
 
     /// Bytes that other devices take here, with all models but `but`.
-    pub(crate) fn lent_bytes(&self, but: Option<ModelDigest>) -> u64 {
+    pub(crate) fn lent_bytes(&self, but: Option<ModelDigest>) -> DeviceBytes {
         let counted = self.models.iter().filter(|(model, _)| Some(**model) != but);
-        counted.map(|(_, status)| status.lent_bytes).fold(0, u64::saturating_add)
+        counted.map(|(_, status)| lent(status)).sum()
     }
 
     /// Bytes that programs could still take; everything while nobody has said.
@@ -93,21 +93,26 @@ impl Residency {
         kept.fold(self.available(), u64::saturating_add).saturating_sub(OWNERS_MEMORY)
     }
 
-    /// Bytes of a card's own memory that `model` may take in all. What lies there is not lent of the
-    /// computer's memory.
-    pub(crate) fn card_bytes(&self, model: ModelDigest) -> u64 {
-        self.cards.get(&model).copied().unwrap_or(0)
+    /// Bytes of a card's own memory that guests may have of `model`, where they may have `cap` bytes
+    /// of it in all. What lies there is not lent of the computer's memory.
+    pub(crate) fn card_bytes(&self, model: ModelDigest, cap: DeviceBytes) -> u64 {
+        self.cards.get(&model).copied().unwrap_or(0).min(cap.gpu)
     }
 
-    /// Those of [`Self::card_bytes`] that are free.
-    pub(crate) fn card_free(&self, model: ModelDigest) -> u64 {
-        self.card_bytes(model).saturating_sub(self.card_used())
+    /// Bytes of a card's own memory that guests could still have of `model`.
+    pub(crate) fn card_free(&self, model: ModelDigest, cap: DeviceBytes) -> u64 {
+        self.free_of(self.cards.get(&model).copied().unwrap_or(0), cap)
     }
 
     /// The most of [`Self::card_free`] of any model.
-    pub(crate) fn cards_free(&self) -> u64 {
-        let most = self.cards.values().copied().max().unwrap_or(0);
-        most.saturating_sub(self.card_used())
+    pub(crate) fn cards_free(&self, cap: DeviceBytes) -> u64 {
+        self.free_of(self.cards.values().copied().max().unwrap_or(0), cap)
+    }
+
+    /// What of `bytes` on a card is free, and left of `cap`.
+    fn free_of(&self, bytes: u64, cap: DeviceBytes) -> u64 {
+        let left = cap.minus(self.lent_bytes(None)).gpu;
+        bytes.saturating_sub(self.card_used()).min(left)
     }
 
     /// Bytes that all workers have on a card.
@@ -116,17 +121,19 @@ impl Residency {
     }
 
     /// What each worker may have lent so that all together stay below `cap` and the machine has
-    /// what it needs.
-    pub(crate) fn shares(&self, cap: u64) -> MemoryShares {
-        let grain = (cap / MEMORY_GRAINS).max(1);
+    /// what it needs. What a card has free its worker knows itself.
+    pub(crate) fn shares(&self, cap: DeviceBytes) -> MemoryShares {
+        let grain = (cap.memory / MEMORY_GRAINS).max(1);
         let room = self.room() / grain * grain;
-        let lent = self.lent_bytes(None);
-        let share = |own: u64| {
-            let left = cap.saturating_sub(lent.saturating_sub(own));
-            left.min(own.saturating_add(room))
+        let all = self.lent_bytes(None);
+        let share = |own: DeviceBytes| {
+            let left = cap.minus(all.minus(own));
+            // Without a cap nothing is told anew when something is lent.
+            let gpu = if cap.gpu == u64::MAX { u64::MAX } else { left.gpu };
+            DeviceBytes { memory: left.memory.min(own.memory.saturating_add(room)), gpu }
         };
-        let of = self.models.iter().map(|(model, status)| (*model, share(status.lent_bytes)));
-        MemoryShares { of: of.collect(), rest: share(0) }
+        let of = self.models.iter().map(|(model, status)| (*model, share(lent(status))));
+        MemoryShares { of: of.collect(), rest: share(DeviceBytes::default()) }
     }
 
     /// What each worker said last.
@@ -156,6 +163,12 @@ impl Residency {
             }
         }
     }
+}
+
+/// What of a worker's memory other devices take, as the two caps count it.
+fn lent(status: &WorkerStatus) -> DeviceBytes {
+    let gpu = if status.on_gpu.shares_memory { 0 } else { status.on_gpu.lent_bytes };
+    DeviceBytes { memory: status.lent_bytes, gpu }
 }
 
 #[cfg(test)]
@@ -197,7 +210,9 @@ mod tests {
         assert_eq!(residency.held(MODEL, range(2, 6)), range(5, 3));
         assert_eq!(residency.held(MODEL, range(1, 5)), range(1, 3));
         assert_eq!(residency.held(ModelDigest([2; 32]), range(1, 5)), range(1, 0));
-        assert_eq!((residency.lent_bytes(None), residency.lent_bytes(Some(MODEL))), (5, 0));
+        let lent = |but| residency.lent_bytes(but);
+        let memory = DeviceBytes::in_memory;
+        assert_eq!((lent(None), lent(Some(MODEL))), (memory(5), memory(0)));
         assert_eq!(residency.conversations(MODEL), (true, false));
     }
 
@@ -205,14 +220,16 @@ mod tests {
     fn the_cap_is_one_for_all_workers_and_the_machine_keeps_its_reserve() {
         let (mut residency, now) = (Residency::default(), clock::now());
         let other = ModelDigest([2; 32]);
-        assert_eq!(residency.shares(64_000).rest, 64_000);
+        let cap = DeviceBytes { memory: 64_000, gpu: u64::MAX };
+        let share = |memory| DeviceBytes { memory, gpu: u64::MAX };
+        assert_eq!(residency.shares(cap).rest, cap);
         let models = || {
             let kept = WorkerStatus { parked_bytes: 5_000, ..status(&[], 10_000) };
             vec![(MODEL, Some(kept)), (other, Some(status(&[], 20_000)))]
         };
         let shares = |of: [u64; 2], rest| MemoryShares {
-            of: BTreeMap::from([(MODEL, of[0]), (other, of[1])]),
-            rest,
+            of: BTreeMap::from([(MODEL, share(of[0])), (other, share(of[1]))]),
+            rest: share(rest),
         };
         for (available, expected) in [
             (u64::MAX, shares([44_000, 54_000], 34_000)),
@@ -230,8 +247,45 @@ mod tests {
                 },
                 now,
             );
-            assert_eq!(residency.shares(64_000), expected, "{available}");
+            assert_eq!(residency.shares(cap), expected, "{available}");
         }
+    }
+
+    #[test]
+    fn the_cap_on_graphics_memory_is_one_for_all_workers_and_counts_no_shared_memory() {
+        let (mut residency, now) = (Residency::default(), clock::now());
+        let [first, second, shared] = [1, 2, 3].map(|number| ModelDigest([number; 32]));
+        let with_gpu = |lent_bytes, shares_memory| WorkerStatus {
+            on_gpu: nook_wire::GpuHolding {
+                bytes: 900,
+                lent_bytes,
+                shares_memory,
+                ..Default::default()
+            },
+            ..status(&[], 0)
+        };
+        let models = vec![
+            (first, Some(with_gpu(300, false))),
+            (second, Some(with_gpu(100, false))),
+            // It computes from the memory of the computer, where it is counted.
+            (shared, Some(with_gpu(500, true))),
+        ];
+        let cards = BTreeMap::from([(first, 5_000)]);
+        residency.take(Surveyed { cards, ..surveyed(models) }, now);
+        let cap = |gpu| DeviceBytes { memory: 64_000, gpu };
+        let shares = residency.shares(cap(1_000));
+        let of = |model| shares.of[&model].gpu;
+        assert_eq!((of(first), of(second), of(shared), shares.rest.gpu), (900, 700, 600, 600));
+        assert_eq!(residency.shares(cap(u64::MAX)).of[&first].gpu, u64::MAX);
+        // Of a card with 5000 bytes 2700 are in use.
+        let free = |gpu| residency.card_free(first, cap(gpu));
+        assert_eq!((free(u64::MAX), free(1_000), free(400), free(0)), (2_300, 600, 0, 0));
+        assert_eq!(
+            (residency.cards_free(cap(500)), residency.card_free(second, cap(500))),
+            (100, 0)
+        );
+        let all = |gpu| residency.card_bytes(first, cap(gpu));
+        assert_eq!((all(u64::MAX), all(500)), (5_000, 500));
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod divided;
 mod gpu;
 pub mod handover;
 pub mod pass;
+mod places;
 pub mod session;
 
 use std::sync::{Mutex, PoisonError};
@@ -261,25 +262,8 @@ impl LoadedModel {
         match &self.executor {
             Executor::Cpu(_) => self.file.weight_bytes(part),
             Executor::Gpu(gpu) => gpu.part_bytes(&self.file, part),
-            Executor::Divided(divided) => {
-                let (in_memory, on_gpu) = divided.part_bytes(&self.file, part);
-                in_memory.saturating_add(on_gpu)
-            }
+            Executor::Divided(divided) => divided.part_bytes(&self.file, part, u64::MAX).total(),
             Executor::Card(card) => card.part_bytes(&self.file, part),
-        }
-    }
-
-    /// Those of [`Self::part_bytes`] that are in the computer's memory, or would be: a card has its
-    /// own.
-    #[must_use]
-    pub fn part_bytes_in_memory(&self, part: &ModelPart) -> u64 {
-        let all = self.part_bytes(part);
-        if self.gpu().is_none_or(|gpu| gpu.info().shares_memory) {
-            return all;
-        }
-        match &self.executor {
-            Executor::Divided(divided) => divided.part_bytes(&self.file, part).0,
-            _ => 0,
         }
     }
 
@@ -293,17 +277,7 @@ impl LoadedModel {
     /// The same from another file of the model, which has tensors that this one's lacks. Fails where
     /// the two are not laid out alike.
     pub fn hold_from(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), ModelError> {
-        self.check_layers(part.layers)?;
-        if !file.is_laid_out_like(&self.file) {
-            return Err(file.error(Fault::OtherLayout));
-        }
-        let loaded = match &mut self.executor {
-            Executor::Cpu(cpu) => cpu.load(file, part, &self.compute),
-            Executor::Gpu(gpu) => gpu.load(file, part),
-            Executor::Divided(divided) => divided.load(file, part, &self.compute),
-            Executor::Card(card) => card.load(file, part),
-        };
-        loaded.map_err(|fault| file.error(fault))
+        self.hold_within(file, part, u64::MAX)
     }
 
     /// Gives the memory of `layers` back. Sessions over them fail from their next step on.

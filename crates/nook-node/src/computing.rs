@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use nook_api::Answer;
 use nook_api::doctor::{Finding, Verdict};
-use nook_api::views::{Condition, GpuHoldsView, GpuUseView};
+use nook_api::views::{Condition, GpuHoldsView, GpuUseView, GpuView};
 use nook_base::{Backend, clock};
 use nook_machine::Card;
 use nook_plan::Line;
 use nook_requester::Event;
-use nook_resources::backends::{GpuStanding, GpuUse, Measurable, Measurement, Pace, Spared};
+use nook_resources::backends::{
+    GpuKind, GpuStanding, GpuUse, Measurable, Measurement, Pace, Spared,
+};
 use nook_shard::WorkerStatus;
 use nook_store::{Measured, MeasuredBackend};
+use nook_wire::GpuHolding;
 
 use crate::doctor::finding;
 use crate::state::State;
@@ -87,6 +90,13 @@ impl State {
         });
     }
 
+    /// The graphics cards that may compute, and for whom something lies there now.
+    pub(crate) fn gpu_views(&self) -> Vec<GpuView> {
+        let workers = || self.host.residency().all().map(|(_, status)| status);
+        let known = self.workers.backends().standings(self.backend()).unwrap_or_default();
+        gpu_views(&known, &held_on_gpus(workers()), workers())
+    }
+
     /// What computes here. A device that was chosen and is not there is told by the worker that is
     /// to compute there.
     pub(crate) fn examine_computing(&self) -> Finding {
@@ -124,24 +134,65 @@ fn held_on_gpus<'a>(
     let mut held = BTreeMap::new();
     for status in workers {
         let Backend::GpuAt(number) = status.backend else { continue };
-        let none = GpuHoldsView { layers: 0, of_layers: 0, bytes: 0 };
+        let none = GpuHoldsView { layers: 0, of_layers: 0, bytes: 0, lent_bytes: 0 };
         let there: &mut GpuHoldsView = held.entry(number).or_insert(none);
         there.layers += status.on_gpu.layers;
         there.of_layers += status.held.iter().map(|range| range.len()).sum::<u32>();
-        there.bytes = there.bytes.saturating_add(status.on_gpu.bytes);
+        let GpuHolding { bytes, lent_bytes, kept_bytes, .. } = status.on_gpu;
+        there.bytes = there.bytes.saturating_add(bytes);
+        // A conversation is promised more than it takes at first.
+        let lent = lent_bytes.saturating_add(kept_bytes).min(bytes);
+        there.lent_bytes = there.lent_bytes.saturating_add(lent);
     }
     held
 }
 
+/// Every GPU of `known` that computes without being named, and every other one that `held` has
+/// something of.
+fn gpu_views<'a>(
+    known: &[GpuStanding],
+    held: &BTreeMap<u32, GpuHoldsView>,
+    workers: impl Iterator<Item = &'a WorkerStatus>,
+) -> Vec<GpuView> {
+    let mut numbers: BTreeMap<u32, bool> = BTreeMap::new();
+    for GpuStanding { gpu, .. } in known {
+        let shares_memory = matches!(gpu.kind, GpuKind::Integrated | GpuKind::Software);
+        if gpu.kind != GpuKind::Software || held.contains_key(&gpu.number) {
+            numbers.insert(gpu.number, shares_memory);
+        }
+    }
+    // What computes there knows best, also where nobody has looked.
+    for status in workers {
+        if let Backend::GpuAt(number) = status.backend {
+            numbers.insert(number, status.on_gpu.shares_memory);
+        }
+    }
+    let view = |(number, shares_memory): (u32, bool)| {
+        let gpu = known.iter().map(|it| &it.gpu).find(|gpu| gpu.number == number);
+        let (bytes, lent) = held.get(&number).map_or((0, 0), |it| (it.bytes, it.lent_bytes));
+        let lent_bytes = lent >> 20 << 20;
+        GpuView {
+            number,
+            name: gpu.map_or_else(|| format!("gpu:{number}"), |gpu| gpu.name.clone()),
+            memory_bytes: gpu.and_then(|gpu| gpu.memory),
+            shares_memory,
+            own_bytes: (bytes - lent) >> 20 << 20,
+            lent_bytes,
+        }
+    };
+    numbers.into_iter().map(view).collect()
+}
+
 /// What lies on a GPU, in words that follow a semicolon.
 fn holding(held: GpuHoldsView) -> String {
-    let GpuHoldsView { layers, of_layers, bytes } = held;
-    let megabytes = bytes >> 20;
+    let GpuHoldsView { layers, of_layers, bytes, lent_bytes } = held;
+    let (own, lent) = (bytes.saturating_sub(lent_bytes) >> 20, lent_bytes >> 20);
+    let whose = format!("{own} MB for this computer's own replies and {lent} MB lent to others");
     match of_layers.checked_sub(layers) {
-        None | Some(0) => format!("{layers} layers lie there now, in {megabytes} MB"),
+        None | Some(0) => format!("{layers} layers lie there now: {whose}"),
         Some(others) => format!(
-            "{layers} of {of_layers} layers lie there now, in {megabytes} MB; the processor \
-             computes the other {others}"
+            "{layers} of {of_layers} layers lie there now: {whose}; the processor computes the \
+             other {others}"
         ),
     }
 }
@@ -321,14 +372,60 @@ mod tests {
 
     #[test]
     fn what_lies_on_a_gpu_is_told_and_what_the_processor_computes_beside_it() {
-        let held = |layers| Some(GpuHoldsView { layers, of_layers: 32, bytes: 3 << 30 });
+        let (bytes, lent_bytes) = (3 << 30, 1 << 30);
+        let held = |layers| Some(GpuHoldsView { layers, of_layers: 32, bytes, lent_bytes });
         let used = standing(GpuUse::Measured { is_used: true, cpu: 1.0, gpu: 2.0 });
         let said = gpu(&used, held(20)).sentence;
-        let expected = "; 20 of 32 layers lie there now, in 3072 MB; the processor computes the \
-                        other 12";
+        let expected = "; 20 of 32 layers lie there now: 2048 MB for this computer's own replies \
+                        and 1024 MB lent to others; the processor computes the other 12";
         assert!(said.ends_with(expected), "{said}");
         let said = gpu(&used, held(32)).sentence;
-        assert!(said.ends_with("; 32 layers lie there now, in 3072 MB"), "{said}");
+        assert!(said.ends_with("own replies and 1024 MB lent to others"), "{said}");
+    }
+
+    #[test]
+    fn each_gpu_that_may_compute_is_shown_with_what_lies_there_and_for_whom() {
+        const MIB: u64 = 1 << 20;
+        let status = |backend, on_gpu| WorkerStatus {
+            held: Vec::new(),
+            sessions: 0,
+            guest_sessions: 0,
+            weight_bytes: 0,
+            cache_bytes: 0,
+            steps_done: 0,
+            passes: nook_shard::PassCounts::default(),
+            parked: 0,
+            parked_bytes: 0,
+            lent_bytes: 0,
+            backend,
+            on_gpu,
+        };
+        let on_gpu = |bytes, lent_bytes, kept_bytes| GpuHolding {
+            layers: 2,
+            bytes,
+            lent_bytes,
+            kept_bytes,
+            shares_memory: false,
+        };
+        let workers = [
+            status(Backend::GpuAt(4), on_gpu(100 * MIB + 7, 20 * MIB, 10 * MIB)),
+            // More was promised than is taken.
+            status(Backend::GpuAt(4), on_gpu(50 * MIB, 60 * MIB, 0)),
+            status(Backend::Native, GpuHolding::default()),
+        ];
+        let kind = |number, kind| {
+            let mut it = standing(GpuUse::Unmeasured);
+            (it.gpu.number, it.gpu.kind) = (number, kind);
+            it
+        };
+        let known = [kind(0, GpuKind::Discrete), kind(1, GpuKind::Integrated)];
+        let known = [&known[..], &[kind(2, GpuKind::Software)]].concat();
+        let seen = gpu_views(&known, &held_on_gpus(workers.iter()), workers.iter());
+        let numbers: Vec<_> = seen.iter().map(|it| (it.number, it.shares_memory)).collect();
+        assert_eq!(numbers, [(0, false), (1, true), (4, false)]);
+        let bytes: Vec<_> = seen.iter().map(|it| (it.own_bytes, it.lent_bytes)).collect();
+        assert_eq!(bytes, [(0, 0), (0, 0), (70 * MIB, 80 * MIB)]);
+        assert_eq!((&*seen[0].name, &*seen[2].name), ("Radeon 780M", "gpu:4"));
     }
 
     #[test]

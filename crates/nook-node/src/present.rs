@@ -99,6 +99,7 @@ impl State {
             paused,
             guests: self.guest_views(),
             lent_days: self.host.lent_days(),
+            gpus: self.gpu_views(),
             status_line: String::new(),
         };
         let is_connected = |peer: &&Peer| self.links.link(peer.id).is_some();
@@ -425,6 +426,7 @@ pub(crate) fn empty_view() -> HouseholdView {
             paused: None,
             guests: Vec::new(),
             lent_days: Vec::new(),
+            gpus: Vec::new(),
             status_line: String::new(),
         },
         devices: Vec::new(),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nook_base::tasks::Tasks;
-use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, PeerId, clock};
+use nook_base::{Backend, DeviceBytes, ErrorCode, LayerRange, ModelDigest, PeerId, clock};
 use nook_shard::{Worker, WorkerCommand, WorkerEnd, WorkerLimits, WorkerStatus};
 use nook_wire::KeptHistory;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -63,13 +63,13 @@ enum Request {
     StopAll { answer: oneshot::Sender<()> },
 }
 
-/// How much each worker may have lent, in bytes: the cap is one for all of them.
+/// How much each worker may have lent, in bytes: each cap is one for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryShares {
     /// Of those that run.
-    pub of: BTreeMap<ModelDigest, u64>,
+    pub of: BTreeMap<ModelDigest, DeviceBytes>,
     /// Of one that starts.
-    pub rest: u64,
+    pub rest: DeviceBytes,
 }
 
 /// Where workers come from.
@@ -111,7 +111,9 @@ impl Workers {
         let (requests, inbox) = mpsc::channel(REQUESTS_MAX);
         let (problems, seen) = watch::channel(Vec::new());
         let backends = Backends::default();
-        let shares = MemoryShares { of: BTreeMap::new(), rest: source.limits.memory_bytes_max };
+        let WorkerLimits { memory_bytes_max, gpu_bytes_max, .. } = source.limits;
+        let rest = DeviceBytes { memory: memory_bytes_max, gpu: gpu_bytes_max };
+        let shares = MemoryShares { of: BTreeMap::new(), rest };
         let stable = Stable {
             source,
             shares,
@@ -351,8 +353,9 @@ impl Stable {
         let limits = self.source.limits;
         let share = self.shares.of.get(&model).copied().unwrap_or(self.shares.rest);
         let Placed { backend, falls_back } = self.placed(model);
-        let memory_bytes_max = limits.memory_bytes_max.min(share);
-        WorkerLimits { memory_bytes_max, backend, falls_back, ..limits }
+        let memory_bytes_max = limits.memory_bytes_max.min(share.memory);
+        let gpu_bytes_max = limits.gpu_bytes_max.min(share.gpu);
+        WorkerLimits { memory_bytes_max, gpu_bytes_max, backend, falls_back, ..limits }
     }
 
     /// Where a worker that starts now computes.

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use nook_base::PeerId;
+use nook_base::{DeviceBytes, PeerId};
 use nook_model::Session;
 use nook_wire::{KeptHistory, ResumePoint};
 
@@ -28,11 +28,14 @@ struct Books<S> {
     /// All weights in memory.
     weights: u64,
     /// Weights that were loaded because a guest asked.
-    lent_weights: u64,
+    lent_weights: DeviceBytes,
     /// All caches promised.
     caches: u64,
     /// Caches promised to guests.
-    lent_caches: u64,
+    lent_caches: DeviceBytes,
+    /// Whether the GPU that computes has no memory of its own: what lies there is lent of the
+    /// computer's.
+    gpu_shares_memory: bool,
     sessions: u16,
     guests: u16,
     retained: Retained<S>,
@@ -47,9 +50,10 @@ struct Books<S> {
 /// What the owner of this device allows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
-    /// Bytes of weights and caches that are there for other devices. What this device needs for
-    /// itself is not counted: a cap on lending must not stop the owner's own model.
-    pub(crate) bytes_max: u64,
+    /// Bytes of weights and caches that are there for other devices, in the computer's memory and in
+    /// a GPU's own. What this device needs for itself is not counted: a cap on lending must not stop
+    /// the owner's own model.
+    pub(crate) bytes_max: DeviceBytes,
     /// Streams of other devices at once; this device's own are not counted.
     pub(crate) guests_max: u16,
 }
@@ -70,6 +74,8 @@ pub(crate) enum Refusal {
     StreamsTaken,
     /// That many bytes are not free.
     NoMemory {
+        /// Of which memory.
+        memory: Memory,
         /// Bytes asked for.
         wanted: u64,
         /// Bytes free.
@@ -79,6 +85,15 @@ pub(crate) enum Refusal {
     NotKept,
 }
 
+/// A memory that is lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// The computer's.
+    Computer,
+    /// A GPU's own.
+    Gpu,
+}
+
 /// A conversation's place and memory; dropping it gives both back.
 #[derive(Debug)]
 pub(crate) struct Slot<S = Session> {
@@ -86,7 +101,7 @@ pub(crate) struct Slot<S = Session> {
     caller: Caller,
     /// What was forgotten by then does not concern it.
     since: u64,
-    bytes: u64,
+    bytes: DeviceBytes,
     /// Whether place and memory are still to be given back.
     is_taken: bool,
 }
@@ -100,17 +115,39 @@ pub(crate) struct Balance {
     pub(crate) guests: u16,
     pub(crate) parked: u16,
     pub(crate) parked_bytes: u64,
-    /// Weights and caches of other devices.
+    /// Weights and caches of other devices that the cap on the computer's memory counts.
     pub(crate) lent: u64,
+    /// Weights and caches of other devices with a GPU.
+    pub(crate) lent_on_gpu: u64,
+    /// What guests keep there.
+    pub(crate) kept_on_gpu: u64,
 }
 
 impl<S: Resumable> Account<S> {
     pub(crate) fn allow(&self, limits: Limits) {
         let mut books = self.books();
         books.limits = limits;
-        let lendable = books.lendable();
-        let evicted = books.retained.shrink_lent(lendable);
+        let evicted = books.shrink_lent(DeviceBytes::default());
         free(books, evicted);
+    }
+
+    /// Whether the GPU that computes from now on has no memory of its own.
+    pub(crate) fn count_gpu_as_memory(&self, shares: bool) {
+        self.books().gpu_shares_memory = shares;
+    }
+
+    /// Bytes with a GPU that `caller` may still take for weights, if nothing were kept.
+    pub(crate) fn gpu_bytes_free(&self, caller: Caller) -> u64 {
+        let books = self.books();
+        if caller == Caller::Owner || books.gpu_shares_memory {
+            return u64::MAX;
+        }
+        books.lendable().gpu
+    }
+
+    /// Bytes with a GPU that are promised to guests' conversations.
+    pub(crate) fn lent_caches_on_gpu(&self) -> u64 {
+        self.books().lent_caches.gpu
     }
 
     /// Takes a place for one conversation, or says at once that there is none. It has no memory
@@ -126,33 +163,45 @@ impl<S: Resumable> Account<S> {
         books.sessions = books.sessions.saturating_add(1);
         let since = books.forgets;
         drop(books);
-        Ok(Slot { account: self.clone(), caller, since, bytes: 0, is_taken: true })
+        let bytes = DeviceBytes::default();
+        Ok(Slot { account: self.clone(), caller, since, bytes, is_taken: true })
     }
 
     /// Books `additional` bytes of weights as lent when a guest asks for them; fails when they do
     /// not fit beside what is lent. The owner's are never refused.
-    pub(crate) fn lend_weights(&self, caller: Caller, additional: u64) -> Result<(), Refusal> {
+    pub(crate) fn lend_weights(
+        &self,
+        caller: Caller,
+        additional: DeviceBytes,
+    ) -> Result<(), Refusal> {
         if caller == Caller::Owner {
             return Ok(());
         }
         let mut books = self.books();
         let evicted = books.make_room(additional)?;
-        books.lent_weights = books.lent_weights.saturating_add(additional);
+        books.lent_weights = books.lent_weights.plus(additional);
         free(books, evicted);
         Ok(())
     }
 
     /// Takes `bytes` of weights off what is lent: they were freed, or became this device's own.
-    pub(crate) fn take_back_weights(&self, bytes: u64) {
+    pub(crate) fn take_back_weights(&self, bytes: DeviceBytes) {
         let mut books = self.books();
-        books.lent_weights = books.lent_weights.saturating_sub(bytes);
+        books.lent_weights = books.lent_weights.minus(bytes);
+    }
+
+    /// Books what was lent where it came to lie, which may be elsewhere than was asked for.
+    pub(crate) fn move_weights(&self, asked: DeviceBytes, lies: DeviceBytes) {
+        let mut books = self.books();
+        books.lent_weights = books.lent_weights.minus(asked).plus(lies);
     }
 
     /// Books what the weights really take.
     pub(crate) fn set_weights(&self, bytes: u64) {
         let mut books = self.books();
         books.weights = bytes;
-        books.lent_weights = books.lent_weights.min(bytes);
+        let most = DeviceBytes { memory: bytes, gpu: bytes };
+        books.lent_weights = books.lent_weights.least(most);
     }
 
     /// Frees what was kept and not used for `life`.
@@ -186,6 +235,7 @@ impl<S: Resumable> Account<S> {
 
     pub(crate) fn balance(&self) -> Balance {
         let books = self.books();
+        let lent = books.lent_weights.plus(books.lent_caches);
         Balance {
             weights: books.weights,
             caches: books.caches,
@@ -193,7 +243,9 @@ impl<S: Resumable> Account<S> {
             guests: books.guests,
             parked: u16::try_from(books.retained.len()).unwrap_or(u16::MAX),
             parked_bytes: books.retained.bytes(),
-            lent: books.lent_weights.saturating_add(books.lent_caches),
+            lent: books.counted(lent).memory,
+            lent_on_gpu: lent.gpu,
+            kept_on_gpu: books.retained.lent_bytes().gpu,
         }
     }
 
@@ -216,13 +268,13 @@ impl<S> Account<S> {
 impl<S> Slot<S> {
     /// Bytes that were promised.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes.total()
     }
 }
 
 impl<S: Resumable> Slot<S> {
     /// Takes memory for the conversation; what is kept of others goes first.
-    pub(crate) fn promise(&mut self, bytes: u64) -> Result<(), Refusal> {
+    pub(crate) fn promise(&mut self, bytes: DeviceBytes) -> Result<(), Refusal> {
         let mut books = self.account.books();
         let evicted = match self.caller {
             Caller::Owner => Evicted::new(),
@@ -230,8 +282,20 @@ impl<S: Resumable> Slot<S> {
         };
         books.promise(self.caller, bytes);
         free(books, evicted);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes = self.bytes.plus(bytes);
         Ok(())
+    }
+
+    /// Promises `bytes` instead of what was promised: the layers came to lie elsewhere meanwhile.
+    pub(crate) fn promise_instead(&mut self, bytes: DeviceBytes) -> Result<(), Refusal> {
+        if bytes == self.bytes {
+            return Ok(());
+        }
+        let mut books = self.account.books();
+        books.take_back(self.caller, self.bytes);
+        self.bytes = DeviceBytes::default();
+        drop(books);
+        self.promise(bytes)
     }
 
     /// Takes a kept conversation out, and memory for its going on. A refusal leaves it where it is.
@@ -240,7 +304,7 @@ impl<S: Resumable> Slot<S> {
         key: &RetainedKey,
         point: ResumePoint,
         positions_max: u32,
-        bytes: u64,
+        bytes: DeviceBytes,
     ) -> Result<Kept<S>, Refusal> {
         let mut books = self.account.books();
         let index = books.retained.find(key, point, positions_max).ok_or(Refusal::NotKept)?;
@@ -255,12 +319,18 @@ impl<S: Resumable> Slot<S> {
         };
         books.promise(self.caller, bytes);
         free(books, evicted);
-        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes = self.bytes.plus(bytes);
         Ok(kept)
     }
 
     /// Gives place and memory back but for `bytes`, with which the conversation is kept.
-    pub(crate) fn park(mut self, key: RetainedKey, kept: Kept<S>, bytes: u64, now: Instant) {
+    pub(crate) fn park(
+        mut self,
+        key: RetainedKey,
+        kept: Kept<S>,
+        bytes: DeviceBytes,
+        now: Instant,
+    ) {
         let mut books = self.account.books();
         // The last guest's leaving ends what was forgotten meanwhile.
         let is_forgotten = books.has_forgotten(self.caller, self.since);
@@ -272,7 +342,13 @@ impl<S: Resumable> Slot<S> {
 
     /// Keeps again what was taken out to be copied, as used just now; not if nothing is to be kept
     /// for this caller any more.
-    pub(crate) fn put_back(&self, key: RetainedKey, kept: Kept<S>, bytes: u64, now: Instant) {
+    pub(crate) fn put_back(
+        &self,
+        key: RetainedKey,
+        kept: Kept<S>,
+        bytes: DeviceBytes,
+        now: Instant,
+    ) {
         let mut books = self.account.books();
         let is_forgotten = books.has_forgotten(self.caller, self.since);
         let evicted = if is_forgotten { vec![kept] } else { books.park(key, kept, bytes, now) };
@@ -282,35 +358,61 @@ impl<S: Resumable> Slot<S> {
 
 impl<S: Resumable> Books<S> {
     /// Bytes that could be lent if nothing were kept.
-    fn lendable(&self) -> u64 {
-        let taken = self.lent_weights.saturating_add(self.lent_caches);
-        self.limits.bytes_max.saturating_sub(taken)
+    fn lendable(&self) -> DeviceBytes {
+        let taken = self.lent_weights.plus(self.lent_caches);
+        self.limits.bytes_max.minus(self.counted(taken))
     }
 
-    fn check_room(&self, wanted: u64) -> Result<(), Refusal> {
-        let free = self.lendable();
-        if wanted <= free { Ok(()) } else { Err(Refusal::NoMemory { wanted, free }) }
+    /// `bytes` as the two caps count them.
+    fn counted(&self, bytes: DeviceBytes) -> DeviceBytes {
+        match self.gpu_shares_memory {
+            true => DeviceBytes::in_memory(bytes.total()),
+            false => bytes,
+        }
+    }
+
+    fn check_room(&self, wanted: DeviceBytes) -> Result<(), Refusal> {
+        let (wanted, free) = (self.counted(wanted), self.lendable());
+        let refused = |memory, wanted, free| Err(Refusal::NoMemory { memory, wanted, free });
+        if wanted.gpu > free.gpu {
+            return refused(Memory::Gpu, wanted.gpu, free.gpu);
+        }
+        if wanted.memory > free.memory {
+            return refused(Memory::Computer, wanted.memory, free.memory);
+        }
+        Ok(())
     }
 
     /// Frees what guests keep until `wanted` bytes can be lent; frees nothing when they cannot.
-    fn make_room(&mut self, wanted: u64) -> Result<Evicted<S>, Refusal> {
+    fn make_room(&mut self, wanted: DeviceBytes) -> Result<Evicted<S>, Refusal> {
         self.check_room(wanted)?;
-        let left = self.lendable().saturating_sub(wanted);
-        Ok(self.retained.shrink_lent(left))
+        Ok(self.shrink_lent(wanted))
+    }
+
+    /// Frees what guests keep until it has room beside `wanted`.
+    fn shrink_lent(&mut self, wanted: DeviceBytes) -> Evicted<S> {
+        let left = self.lendable().minus(self.counted(wanted));
+        let shares = self.gpu_shares_memory;
+        self.retained.shrink_lent(left, shares)
     }
 
     /// Keeps a conversation, as far as it may be lent memory; what has to go for it comes back.
-    fn park(&mut self, key: RetainedKey, kept: Kept<S>, bytes: u64, now: Instant) -> Evicted<S> {
+    fn park(
+        &mut self,
+        key: RetainedKey,
+        kept: Kept<S>,
+        bytes: DeviceBytes,
+        now: Instant,
+    ) -> Evicted<S> {
         let mut evicted = self.retained.park(key, kept, bytes, now);
-        let lendable = self.lendable();
-        evicted.extend(self.retained.shrink_lent(lendable));
+        evicted.extend(self.shrink_lent(DeviceBytes::default()));
         evicted
     }
 
-    fn promise(&mut self, caller: Caller, bytes: u64) {
-        self.caches = self.caches.saturating_add(bytes);
+    fn promise(&mut self, caller: Caller, bytes: DeviceBytes) {
+        self.caches = self.caches.saturating_add(bytes.total());
         if caller != Caller::Owner {
-            self.lent_caches = self.lent_caches.saturating_add(bytes);
+            self.lent_caches = self.lent_caches.plus(bytes);
         }
     }
 }
@@ -324,11 +426,18 @@ impl<S> Books<S> {
             .any(|(who, number)| *number > since && (who.is_none() || *who == peer))
     }
 
-    fn give_back(&mut self, caller: Caller, bytes: u64) {
-        self.caches = self.caches.saturating_sub(bytes);
+    /// Takes back what was promised.
+    fn take_back(&mut self, caller: Caller, bytes: DeviceBytes) {
+        self.caches = self.caches.saturating_sub(bytes.total());
+        if caller != Caller::Owner {
+            self.lent_caches = self.lent_caches.minus(bytes);
+        }
+    }
+
+    fn give_back(&mut self, caller: Caller, bytes: DeviceBytes) {
+        self.take_back(caller, bytes);
         self.sessions = self.sessions.saturating_sub(1);
         if caller != Caller::Owner {
-            self.lent_caches = self.lent_caches.saturating_sub(bytes);
             self.guests = self.guests.saturating_sub(1);
         }
         if self.guests == 0 {
@@ -368,9 +477,10 @@ impl<S> Default for Books<S> {
         Self {
             limits: Limits::default(),
             weights: 0,
-            lent_weights: 0,
+            lent_weights: DeviceBytes::default(),
             caches: 0,
-            lent_caches: 0,
+            lent_caches: DeviceBytes::default(),
+            gpu_shares_memory: false,
             sessions: 0,
             guests: 0,
             retained: Retained::default(),

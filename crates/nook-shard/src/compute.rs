@@ -4,19 +4,23 @@
 //! each step and get it back with the result. Steps stand in one [`Line`], which computes them in
 //! ticks; loading and questions are done between two ticks, in the order they came.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
-use nook_base::{Backend, ErrorCode, LayerRange, ModelDigest, ModelPart, NotedFile, clock};
+use nook_base::{
+    Backend, DeviceBytes, ErrorCode, LayerRange, ModelDigest, ModelPart, NotedFile, clock,
+};
 use nook_model::{LoadedModel, LogitRows, ModelError, ModelFile, Session};
 use nook_wire::{GpuHolding, PassCounts};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::account::{Account, Caller, Refusal};
-use crate::failure::Failure;
+use crate::account::{Account, Caller, Memory, Refusal};
+use crate::failure::{Failure, lending_setting};
+use crate::lent::{
+    LentParts, bytes_of_ends, bytes_of_layers, held_bytes, layer, missing_ends, missing_layers,
+};
 use crate::line::{Line, StepDone, StepInput, StepJob};
 use crate::place::{ComputePlace, backend_of};
 
@@ -60,6 +64,14 @@ pub(crate) struct Resumed {
     pub(crate) position: u32,
 }
 
+/// A conversation that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) session: Session,
+    /// Bytes that it may come to take where its layers lie.
+    pub(crate) cache_bytes: DeviceBytes,
+}
+
 enum Job {
     Place(ComputePlace),
     Hold {
@@ -75,14 +87,15 @@ enum Job {
         part: ModelPart,
         positions_max: u32,
         resumed: Option<Resumed>,
-        reply: oneshot::Sender<Result<Session, Failure>>,
+        reply: oneshot::Sender<Result<Opened, Failure>>,
     },
     Step(StepJob),
     CacheBytes {
+        caller: Caller,
         model: Option<ModelDigest>,
         layers: LayerRange,
         positions: u32,
-        reply: oneshot::Sender<Result<(ModelDigest, u64), Failure>>,
+        reply: oneshot::Sender<Result<(ModelDigest, DeviceBytes), Failure>>,
     },
     Holding {
         reply: oneshot::Sender<Holding>,
@@ -140,18 +153,20 @@ impl Compute {
         part: ModelPart,
         positions_max: u32,
         resumed: Option<Resumed>,
-    ) -> Result<Session, Failure> {
+    ) -> Result<Opened, Failure> {
         self.ask(|reply| Job::Open { caller, model, part, positions_max, resumed, reply }).await?
     }
 
-    /// Which model it is, and the bytes that a conversation of `positions` over `layers` takes.
+    /// Which model it is, and the bytes that a conversation of `positions` over `layers` takes, as
+    /// far as is known before they are all loaded for `caller`.
     pub(crate) async fn cache_bytes(
         &self,
+        caller: Caller,
         model: Option<ModelDigest>,
         layers: LayerRange,
         positions: u32,
-    ) -> Result<(ModelDigest, u64), Failure> {
-        self.ask(|reply| Job::CacheBytes { model, layers, positions, reply }).await?
+    ) -> Result<(ModelDigest, DeviceBytes), Failure> {
+        self.ask(|reply| Job::CacheBytes { caller, model, layers, positions, reply }).await?
     }
 
     /// One step. Dropping the future takes it out of the line, or ends the computation at the next
@@ -218,12 +233,18 @@ fn source(
 
 /// Why `layers` of the model `name` are not loaded.
 fn no_room(refusal: Refusal, layers: LayerRange, name: &str) -> Failure {
-    let Refusal::NoMemory { wanted, free } = refusal else { return refusal.into() };
-    let (wanted, free) = (wanted >> 20, free >> 20);
-    Failure::new(
-        ErrorCode::OutOfMemory,
-        format!("layers {layers} of {name} need {wanted} MB more, {free} MB are allowed and free"),
-    )
+    let Refusal::NoMemory { memory, wanted, free } = refusal else { return refusal.into() };
+    let (wanted, free) = (wanted.div_ceil(1 << 20), free >> 20);
+    let of = match memory {
+        Memory::Computer => "memory",
+        Memory::Gpu => "graphics memory",
+    };
+    let setting = lending_setting(memory);
+    let sentence = format!(
+        "layers {layers} of {name} need {wanted} MB of {of} more, {free} MB are allowed and free \
+         (`{setting}`)"
+    );
+    Failure::new(ErrorCode::OutOfMemory, sentence)
 }
 
 /// The compute thread's own state.
@@ -231,11 +252,7 @@ struct ComputeState {
     account: Account,
     place: ComputePlace,
     model: Option<(ModelDigest, LoadedModel, ModelFile)>,
-    /// Layers that are there because another device asked, and for this device's own use never
-    /// since.
-    lent: BTreeSet<u32>,
-    /// Bytes of embedding, norm and head that are there for such a reason.
-    lent_ends: u64,
+    lent: LentParts,
     line: Line,
 }
 
@@ -245,8 +262,7 @@ impl ComputeState {
             account,
             place: ComputePlace::default(),
             model: None,
-            lent: BTreeSet::new(),
-            lent_ends: 0,
+            lent: LentParts::default(),
             line: Line::default(),
         }
     }
@@ -288,11 +304,8 @@ impl ComputeState {
             Job::Open { caller, model, part, positions_max, resumed, reply } => {
                 let _ = reply.send(self.open(caller, model, part, positions_max, resumed));
             }
-            Job::CacheBytes { model, layers, positions, reply } => {
-                let held = self.loaded(model);
-                let bytes =
-                    held.map(|(digest, file)| (digest, file.cache_bytes(layers, positions)));
-                let _ = reply.send(bytes);
+            Job::CacheBytes { caller, model, layers, positions, reply } => {
+                let _ = reply.send(self.cache_bytes(caller, model, (layers, positions)));
             }
             Job::Step(job) => {
                 self.line.join(self.model.as_ref().map(|(_, model, _)| model), job);
@@ -304,12 +317,12 @@ impl ComputeState {
                 let _ = reply.send(self.release_lent(layers));
             }
             Job::ReleaseAll => {
-                self.lent.clear();
-                self.lent_ends = 0;
+                self.lent = LentParts::default();
                 if let Some((_, loaded, _)) = &mut self.model {
                     release_all(loaded);
                     self.account.set_weights(loaded.weight_bytes());
                 }
+                self.unsettle();
             }
         }
     }
@@ -347,13 +360,10 @@ impl ComputeState {
     fn leave_device(&mut self) {
         self.account.free_parked();
         if let Some((_, mut loaded, _)) = self.model.take() {
-            let lent = self.lent.iter().map(|at| loaded.part_bytes_in_memory(&layer(*at)));
-            let lent = lent.sum::<u64>().saturating_add(self.lent_ends);
-            self.account.take_back_weights(lent);
+            self.account.take_back_weights(self.lent.bytes(&loaded));
             release_all(&mut loaded);
         }
-        self.lent.clear();
-        self.lent_ends = 0;
+        self.lent = LentParts::default();
         self.account.set_weights(0);
         self.place = ComputePlace::FALLEN_BACK;
     }
@@ -372,6 +382,7 @@ impl ComputeState {
             })?;
             let file = ModelFile::open_noted(named)?;
             let loaded = self.place.open(file.clone())?;
+            self.account.count_gpu_as_memory(loaded.gpu_shares_memory());
             self.model = Some((digest, loaded, file));
         }
         let (held, loaded, file) = self.model.as_mut().expect("it was put there just above");
@@ -379,28 +390,29 @@ impl ComputeState {
             return Err(ErrorCode::WeightsMismatch.into());
         }
         let from = source(file, named, &part)?;
-        let ends_wanted = missing_ends_bytes(loaded, part);
-        let wanted = missing_layers_bytes(loaded, part).saturating_add(ends_wanted);
+        let gpu_max = self.lent.gpu_max(caller, &self.account, loaded);
+        let new_ends = missing_ends(loaded, part);
+        let ends_wanted = bytes_of_ends(loaded, &new_ends, gpu_max);
+        let wanted = missing_layers(loaded, part, gpu_max).plus(ends_wanted);
         let new: Vec<u32> = part.layers.iter().filter(|at| !loaded.holds(&layer(*at))).collect();
         let refused = |refusal| no_room(refusal, part.layers, file.name());
         self.account.lend_weights(caller, wanted).map_err(refused)?;
-        let new_ends = (part.embedding && !loaded.has_embedding(), part.head && !loaded.has_head());
-        let outcome = match loaded.hold_from(&from, &part) {
+        let outcome = match loaded.hold_within(&from, &part, gpu_max) {
             // What is kept of earlier conversations is the first to go.
             Err(ModelError { fault, .. })
                 if fault.is_out_of_memory() && self.account.free_parked() =>
             {
-                loaded.hold_from(&from, &part)
+                loaded.hold_within(&from, &part, gpu_max)
             }
             outcome => outcome,
         };
         if let Err(error) = outcome {
             // A part of it is of no use to anybody, and its memory may be what the next one lacks.
             new.iter().for_each(|at| loaded.release(LayerRange::with_len(*at, 1)));
-            if new_ends.0 {
+            if new_ends.iter().any(|end| end.embedding) {
                 loaded.release_embedding();
             }
-            if new_ends.1 {
+            if new_ends.iter().any(|end| end.head) {
                 loaded.release_head();
             }
             loaded.rest();
@@ -416,15 +428,14 @@ impl ComputeState {
         self.account.set_weights(loaded.weight_bytes());
         match caller {
             Caller::Guest(_) => {
-                self.lent.extend(new);
-                self.lent_ends = self.lent_ends.saturating_add(ends_wanted);
+                let ends = bytes_of_ends(loaded, &new_ends, u64::MAX);
+                let lies = bytes_of_layers(loaded, new.iter().copied(), u64::MAX).plus(ends);
+                self.account.move_weights(wanted, lies);
+                self.lent.layers.extend(new);
+                self.lent.ends = self.lent.ends.plus(ends);
             }
             Caller::Owner => {
-                let own = part.layers.iter().filter(|at| self.lent.remove(at));
-                let bytes: u64 = own.map(|at| loaded.part_bytes_in_memory(&layer(at))).sum();
-                let has_ends = part.embedding || part.head;
-                let ends = if has_ends { std::mem::take(&mut self.lent_ends) } else { 0 };
-                self.account.take_back_weights(bytes.saturating_add(ends));
+                self.account.take_back_weights(self.lent.become_own(part, loaded));
             }
         }
         let took = clock::now().duration_since(started);
@@ -436,17 +447,30 @@ impl ComputeState {
             return Err(ErrorCode::Busy.into());
         }
         let Some((_, loaded, _)) = &mut self.model else { return Ok(()) };
-        for at in layers.iter().filter(|at| self.lent.remove(at)) {
-            self.account.take_back_weights(loaded.part_bytes_in_memory(&layer(at)));
+        for at in layers.iter().filter(|at| self.lent.layers.remove(at)) {
+            self.account.take_back_weights(held_bytes(loaded, at));
             loaded.release(LayerRange::with_len(at, 1));
         }
-        if self.lent.is_empty() && self.lent_ends > 0 {
-            self.account.take_back_weights(std::mem::take(&mut self.lent_ends));
+        if self.lent.layers.is_empty() && self.lent.ends != DeviceBytes::default() {
+            self.account.take_back_weights(std::mem::take(&mut self.lent.ends));
             loaded.release_embedding();
             loaded.release_head();
         }
         self.account.set_weights(loaded.weight_bytes());
+        self.unsettle();
         Ok(())
+    }
+
+    /// Layers that a guest's cap kept off the GPU may go there when this device loads them next; not
+    /// while a conversation remembers where they were.
+    fn unsettle(&mut self) {
+        let balance = self.account.balance();
+        if let Some((_, loaded, _)) = &mut self.model
+            && balance.sessions == 0
+            && balance.parked == 0
+        {
+            loaded.unsettle();
+        }
     }
 
     fn open(
@@ -456,22 +480,37 @@ impl ComputeState {
         part: ModelPart,
         positions_max: u32,
         resumed: Option<Resumed>,
-    ) -> Result<Session, Failure> {
+    ) -> Result<Opened, Failure> {
         // Layers may have been evicted between two conversations.
         self.hold(None, digest, part, caller)?;
         let (_, loaded, _) = self.model.as_ref().expect("hold succeeded, so a model is loaded");
-        let Some(Resumed { mut session, position }) = resumed else {
-            return Ok(loaded.session(part, positions_max)?);
+        let cache_bytes = loaded.cache_bytes_by_device(part.layers, positions_max, u64::MAX);
+        let session = match resumed {
+            None => loaded.session(part, positions_max)?,
+            Some(Resumed { mut session, position }) => {
+                session.resume(position, positions_max)?;
+                session
+            }
         };
-        session.resume(position, positions_max)?;
-        Ok(session)
+        Ok(Opened { session, cache_bytes })
+    }
+
+    fn cache_bytes(
+        &self,
+        caller: Caller,
+        digest: Option<ModelDigest>,
+        (layers, positions): (LayerRange, u32),
+    ) -> Result<(ModelDigest, DeviceBytes), Failure> {
+        let (held, loaded) = self.loaded(digest)?;
+        let gpu_max = self.lent.gpu_max(caller, &self.account, loaded);
+        Ok((held, loaded.cache_bytes_by_device(layers, positions, gpu_max)))
     }
 
     /// The loaded model, which must be the one meant; the own node need not name it.
-    fn loaded(&self, digest: Option<ModelDigest>) -> Result<(ModelDigest, &ModelFile), Failure> {
+    fn loaded(&self, digest: Option<ModelDigest>) -> Result<(ModelDigest, &LoadedModel), Failure> {
         match &self.model {
-            Some((held, _, file)) if digest.is_none_or(|digest| digest == *held) => {
-                Ok((*held, file))
+            Some((held, loaded, _)) if digest.is_none_or(|digest| digest == *held) => {
+                Ok((*held, loaded))
             }
             Some(_) => Err(ErrorCode::WeightsMismatch.into()),
             None => Err(Failure::new(ErrorCode::NotFound, "no model was loaded yet")),
@@ -492,33 +531,13 @@ impl ComputeState {
             on_gpu: GpuHolding {
                 layers: loaded.held_on_gpu().iter().map(|range| range.len()).sum(),
                 bytes: loaded.gpu().map_or(0, nook_model::nook_gpu::Gpu::used_bytes),
+                shares_memory: loaded.gpu_shares_memory(),
+                // The account knows.
+                lent_bytes: 0,
+                kept_bytes: 0,
             },
         }
     }
-}
-
-/// One inner layer.
-fn layer(at: u32) -> ModelPart {
-    ModelPart::inner(LayerRange::with_len(at, 1))
-}
-
-/// Bytes that holding the layers of `part` adds to what is held in the computer's memory.
-fn missing_layers_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
-    let missing = part.layers.iter().filter(|at| !loaded.holds(&layer(*at)));
-    // Together, as one that goes to a card leaves less room there for the next one.
-    let missing = LayerRange::joined(missing);
-    missing.iter().map(|layers| loaded.part_bytes_in_memory(&ModelPart::inner(*layers))).sum()
-}
-
-/// Bytes that holding the ends of `part` adds to what is held in the computer's memory.
-fn missing_ends_bytes(loaded: &LoadedModel, part: ModelPart) -> u64 {
-    let none = LayerRange::with_len(part.layers.start(), 0);
-    let ends = [
-        ModelPart { layers: none, embedding: part.embedding, head: false },
-        ModelPart { layers: none, embedding: false, head: part.head },
-    ];
-    let missing = ends.iter().filter(|end| !loaded.holds(end));
-    missing.map(|end| loaded.part_bytes_in_memory(end)).sum()
 }
 
 fn release_all(loaded: &mut LoadedModel) {

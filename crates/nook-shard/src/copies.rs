@@ -45,8 +45,9 @@ pub(crate) async fn copied(
     .await?;
     match (copy, key) {
         (Ok(copy), Some(key)) => {
-            let bytes = session.cache_bytes().saturating_add(history.bytes());
-            slot.put_back(key, Kept { session, history }, bytes, clock::now());
+            let kept = Kept { session, history };
+            let bytes = kept.bytes();
+            slot.put_back(key, kept, bytes, clock::now());
             Ok((copy, beginning))
         }
         (Ok(_), None) | (Err(_), _) => Ok((session, beginning)),

@@ -5,7 +5,7 @@ use nook_base::{ErrorCode, UnknownBackend};
 use nook_model::{Fault, ModelError, ResumeError, StepError, TruncateError};
 use nook_wire::WireError;
 
-use crate::account::Refusal;
+use crate::account::{Memory, Refusal};
 
 /// A refusal or failure on its way to the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,18 +37,31 @@ impl From<ErrorCode> for Failure {
     }
 }
 
+/// The key of the setting that limits how much of `memory` is lent.
+pub(crate) fn lending_setting(memory: Memory) -> &'static str {
+    match memory {
+        Memory::Computer => "distributed_inference.host.max_lent_memory_mb",
+        Memory::Gpu => "distributed_inference.host.max_lent_gpu_memory_mb",
+    }
+}
+
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::StreamsTaken => ErrorCode::Busy.into(),
-            Refusal::NoMemory { wanted, free } => Self::new(
-                ErrorCode::OutOfMemory,
-                format!(
-                    "this conversation needs {} MB, {} MB are allowed and free",
-                    wanted >> 20,
-                    free >> 20
-                ),
-            ),
+            Refusal::NoMemory { memory, wanted, free } => {
+                let of = match memory {
+                    Memory::Computer => "memory",
+                    Memory::Gpu => "graphics memory",
+                };
+                let (wanted, free) = (wanted.div_ceil(1 << 20), free >> 20);
+                let setting = lending_setting(memory);
+                let sentence = format!(
+                    "this conversation needs {wanted} MB of {of}, {free} MB are allowed and free \
+                     (`{setting}`)"
+                );
+                Self::new(ErrorCode::OutOfMemory, sentence)
+            }
             Refusal::NotKept => ErrorCode::HistoryMismatch.into(),
         }
     }

@@ -12,6 +12,7 @@ pub mod confinement;
 mod copies;
 mod failure;
 mod history;
+mod lent;
 mod line;
 mod link;
 mod opening;

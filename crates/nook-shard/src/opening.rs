@@ -4,13 +4,15 @@
 //! How a conversation is kept when its call ends well ([`Conversation::park`]) stands beside how it
 //! is found again.
 
-use nook_base::{ActivationDtype, ErrorCode, ModelDigest, ModelPart, NotedFile, clock};
+use nook_base::{
+    ActivationDtype, DeviceBytes, ErrorCode, ModelDigest, ModelPart, NotedFile, clock,
+};
 use nook_model::Session;
 use nook_mux::Call;
 use nook_wire::{LocalMessage, Message, Open, ResumePoint, WorkerMessage};
 
 use crate::account::{Caller, Slot};
-use crate::compute::Resumed;
+use crate::compute::{Opened, Resumed};
 use crate::copies;
 use crate::failure::Failure;
 use crate::history::History;
@@ -98,8 +100,9 @@ async fn slot(worker: &WorkerState, wish: OpenRequest) -> Result<Conversation, F
     let OpenRequest { caller, model, part, dtype, positions_max, resume } = wish;
     let mut slot = worker.account.admit(caller)?;
     let (model, cache_bytes) =
-        worker.compute.cache_bytes(model, part.layers, positions_max).await?;
-    let bytes = cache_bytes.saturating_add(History::bytes_max(positions_max));
+        worker.compute.cache_bytes(caller, model, part.layers, positions_max).await?;
+    let history_bytes = DeviceBytes::in_memory(History::bytes_max(positions_max));
+    let bytes = cache_bytes.plus(history_bytes);
     let kept = match resume {
         None => {
             slot.promise(bytes)?;
@@ -116,7 +119,7 @@ async fn slot(worker: &WorkerState, wish: OpenRequest) -> Result<Conversation, F
         Some((point @ ResumePoint { copy: true, .. }, kept)) => {
             let key = RetainedKey::of(caller, model, part, dtype);
             let empty = worker.compute.open(caller, model, part, positions_max, None).await?;
-            let (session, history) = copies::copied(&slot, key, kept, point, empty).await?;
+            let (session, history) = copies::copied(&slot, key, kept, point, empty.session).await?;
             let position = session.position();
             (Some(Resumed { session, position }), history)
         }
@@ -125,7 +128,9 @@ async fn slot(worker: &WorkerState, wish: OpenRequest) -> Result<Conversation, F
             (Some(Resumed { session, position }), history)
         }
     };
-    let session = worker.compute.open(caller, model, part, positions_max, resumed).await?;
+    let opened = worker.compute.open(caller, model, part, positions_max, resumed).await?;
+    let Opened { session, cache_bytes } = opened;
+    slot.promise_instead(cache_bytes.plus(history_bytes))?;
     let who = worker.compute.number_conversation();
     Ok(Conversation { who, caller, model, part, dtype, session, history, slot })
 }
@@ -179,8 +184,9 @@ impl Conversation {
             return;
         }
         if let Some(key) = RetainedKey::of(caller, model, part, dtype) {
-            let bytes = session.cache_bytes().saturating_add(history.bytes());
-            slot.park(key, Kept { session, history }, bytes, clock::now());
+            let kept = Kept { session, history };
+            let bytes = kept.bytes();
+            slot.park(key, kept, bytes, clock::now());
         }
     }
 }

@@ -51,8 +51,10 @@ const DROPS_AT_ONCE: u32 = 16;
 pub struct WorkerLimits {
     /// Streams of other devices at once.
     pub streams_max: u16,
-    /// Bytes of weights and caches together.
+    /// Bytes of weights and caches of other devices in the computer's memory.
     pub memory_bytes_max: u64,
+    /// The same in a GPU's own memory; `u64::MAX` where only the GPU limits it.
+    pub gpu_bytes_max: u64,
     /// Weights are freed when no conversation was held for this long, and what is kept of a
     /// conversation when it was not used for this long.
     pub idle: Duration,
@@ -136,7 +138,8 @@ pub struct WorkerStatus {
     pub parked: u16,
     /// Bytes that those take, beside `cache_bytes`.
     pub parked_bytes: u64,
-    /// Bytes of weights and caches of other devices, part of `weight_bytes` and `cache_bytes`.
+    /// Bytes of weights and caches of other devices in the computer's memory, part of
+    /// `weight_bytes` and `cache_bytes`.
     pub lent_bytes: u64,
     /// Where its model computes; [`Backend::Auto`] while it has none.
     pub backend: Backend,
@@ -215,6 +218,7 @@ impl Worker {
         let configure = LocalMessage::Configure {
             streams_max: limits.streams_max,
             memory_bytes_max: limits.memory_bytes_max,
+            gpu_bytes_max: limits.gpu_bytes_max,
             idle_seconds: u32::try_from(limits.idle.as_secs()).unwrap_or(u32::MAX),
             threads: 0,
             backend: limits.backend,

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use nook_base::{ActivationDtype, ModelDigest, ModelPart, PeerId};
+use nook_base::{ActivationDtype, DeviceBytes, ModelDigest, ModelPart, PeerId};
 use nook_model::Session;
 use nook_wire::{KeptHistory, ResumePoint};
 
@@ -83,7 +83,7 @@ struct Dropped {
 struct Spot<S> {
     key: RetainedKey,
     kept: Kept<S>,
-    bytes: u64,
+    bytes: DeviceBytes,
     since: Instant,
 }
 
@@ -103,7 +103,7 @@ impl<S: Resumable> Retained<S> {
         &mut self,
         key: RetainedKey,
         kept: Kept<S>,
-        bytes: u64,
+        bytes: DeviceBytes,
         now: Instant,
     ) -> Evicted<S> {
         let spot = Spot { key, kept, bytes, since: now };
@@ -144,13 +144,25 @@ impl<S: Resumable> Retained<S> {
         (index < self.spots.len()).then(|| self.spots.remove(index).kept)
     }
 
-    /// Frees what guests keep, the longest unused first, until it is no more than `bytes`.
-    pub(crate) fn shrink_lent(&mut self, bytes: u64) -> Evicted<S> {
+    /// Frees what guests keep, the longest unused first, until it is no more than `bytes` in either
+    /// memory; with `is_one`, what lies with the GPU lies in the computer's.
+    pub(crate) fn shrink_lent(&mut self, bytes: DeviceBytes, is_one: bool) -> Evicted<S> {
+        let counted = |of: DeviceBytes| match is_one {
+            true => DeviceBytes::in_memory(of.total()),
+            false => of,
+        };
         let mut evicted = Vec::new();
-        while self.lent_bytes() > bytes {
-            evicted.extend(self.evict_oldest(Spot::is_lent));
+        loop {
+            let over = counted(self.lent_bytes()).minus(bytes);
+            // One that takes nothing where too much lies would go for nothing.
+            let helps = |spot: &Spot<S>| {
+                spot.is_lent() && counted(spot.bytes).least(over) != DeviceBytes::default()
+            };
+            match self.evict_oldest(helps) {
+                Some(kept) => evicted.push(kept),
+                None => return evicted,
+            }
         }
-        evicted
     }
 
     /// Frees what was not used for `life`, and forgets what was dropped as long ago: the calls that
@@ -196,22 +208,21 @@ impl<S: Resumable> Retained<S> {
     }
 
     /// Bytes that guests keep.
-    pub(crate) fn lent_bytes(&self) -> u64 {
+    pub(crate) fn lent_bytes(&self) -> DeviceBytes {
         self.bytes_of(Spot::is_lent)
     }
 
     /// Bytes in all.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes_of(|_| true)
+        self.bytes_of(|_| true).total()
     }
 
     fn own_bytes(&self) -> u64 {
-        self.bytes_of(|spot| !spot.is_lent())
+        self.bytes_of(|spot| !spot.is_lent()).total()
     }
 
-    fn bytes_of(&self, counts: impl Fn(&Spot<S>) -> bool) -> u64 {
-        let bytes = self.spots.iter().filter(|spot| counts(spot)).map(|spot| spot.bytes);
-        bytes.fold(0, u64::saturating_add)
+    fn bytes_of(&self, counts: impl Fn(&Spot<S>) -> bool) -> DeviceBytes {
+        self.spots.iter().filter(|spot| counts(spot)).map(|spot| spot.bytes).sum()
     }
 
     fn evict_oldest(&mut self, may_go: impl Fn(&Spot<S>) -> bool) -> Option<Kept<S>> {
@@ -232,6 +243,14 @@ impl<S> Spot<S> {
     fn is_of(&self, requester: Requester, named: &KeptHistory) -> bool {
         (self.key.requester, self.key.model) == (requester, named.model)
             && self.kept.history.at(named.position) == Some(named.mark)
+    }
+}
+
+impl Kept<Session> {
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> DeviceBytes {
+        let history = DeviceBytes::in_memory(self.history.bytes());
+        self.session.cache_bytes_by_device().plus(history)
     }
 }
 

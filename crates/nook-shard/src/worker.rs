@@ -12,8 +12,8 @@ use std::io::BufRead;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use nook_base::Sensitive;
 use nook_base::tasks::Tasks;
+use nook_base::{DeviceBytes, Sensitive};
 use nook_mux::{Incoming, Mux, Side};
 use nook_wire::{LocalMessage, WorkerMessage};
 use tokio::sync::mpsc;
@@ -160,15 +160,15 @@ async fn attend(worker: WorkerState, socket: &str, token: [u8; 32]) -> Result<()
             Incoming::Control(WorkerMessage::Local(LocalMessage::Configure {
                 streams_max,
                 memory_bytes_max,
+                gpu_bytes_max,
                 idle_seconds,
                 backend,
                 falls_back,
                 ..
             })) => {
                 worker.compute.place(ComputePlace { backend, falls_back }).await;
-                worker
-                    .account
-                    .allow(Limits { bytes_max: memory_bytes_max, guests_max: streams_max });
+                let bytes_max = DeviceBytes { memory: memory_bytes_max, gpu: gpu_bytes_max };
+                worker.account.allow(Limits { bytes_max, guests_max: streams_max });
                 // The receiver lives as long as this process.
                 let _ = idle_choice.send(Duration::from_secs(u64::from(idle_seconds))).await;
             }

@@ -1,6 +1,6 @@
 //! What every call of a worker shares.
 
-use nook_wire::LocalMessage;
+use nook_wire::{GpuHolding, LocalMessage};
 use tokio_util::sync::CancellationToken;
 
 use crate::account::Account;
@@ -40,7 +40,11 @@ impl WorkerState {
             parked_bytes: balance.parked_bytes,
             lent_bytes: balance.lent,
             backend: holding.backend,
-            on_gpu: holding.on_gpu,
+            on_gpu: GpuHolding {
+                lent_bytes: balance.lent_on_gpu,
+                kept_bytes: balance.kept_on_gpu,
+                ..holding.on_gpu
+            },
         }
     }
 }

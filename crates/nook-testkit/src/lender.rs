@@ -127,6 +127,7 @@ impl Lender {
         let limits = WorkerLimits {
             streams_max: 8,
             memory_bytes_max,
+            gpu_bytes_max: u64::MAX,
             idle: Duration::from_secs(600),
             backend: Backend::Native,
             falls_back: false,

@@ -63,4 +63,11 @@ pub struct GpuHolding {
     pub layers: u32,
     /// Bytes of its memory that weights, caches and steps take.
     pub bytes: u64,
+    /// Those of them that weights and caches of other devices take, as they were promised.
+    pub lent_bytes: u64,
+    /// Bytes beside those that ended conversations of other devices keep there, until somebody needs
+    /// the room.
+    pub kept_bytes: u64,
+    /// Whether it has no memory of its own: then all of that is in the memory of the computer.
+    pub shares_memory: bool,
 }

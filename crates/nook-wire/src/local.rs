@@ -51,8 +51,10 @@ pub enum LocalMessage {
     Configure {
         /// Sessions at once.
         streams_max: u16,
-        /// Weights and caches together, in bytes.
+        /// Weights and caches of other devices in the memory of the computer, in bytes.
         memory_bytes_max: u64,
+        /// The same in a GPU's own memory.
+        gpu_bytes_max: u64,
         /// After how long without use weights are freed.
         idle_seconds: u32,
         /// Threads that compute.
@@ -175,8 +177,8 @@ pub enum LocalMessage {
         parked: u16,
         /// Memory that those take; not part of `cache_bytes`.
         parked_bytes: u64,
-        /// Memory that weights and caches of other devices take; part of `weight_bytes` and
-        /// `cache_bytes`.
+        /// Memory of the computer that weights and caches of other devices take; part of
+        /// `weight_bytes` and `cache_bytes`. What lies in a GPU's own memory is not in it.
         lent_bytes: u64,
         /// Where its model computes; [`Backend::Auto`] while it has none.
         backend: Backend,

@@ -24,6 +24,7 @@ use crate::figures::Spread;
 const LIMITS: WorkerLimits = WorkerLimits {
     streams_max: 4,
     memory_bytes_max: 8 << 30,
+    gpu_bytes_max: u64::MAX,
     idle: Duration::from_secs(600),
     backend: Backend::Native,
     falls_back: false,

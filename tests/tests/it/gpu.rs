@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use nook_api::NodeCalls as _;
-use nook_api::views::SettingAsk;
+use nook_api::views::{Condition, HouseholdView, SettingAsk};
 use nook_api::{Request, Vitals};
 use nook_base::tasks::Tasks;
 use nook_base::{Backend, ModelDigest, env};
@@ -294,6 +294,37 @@ async fn a_gpu_that_is_lost_in_the_middle_of_a_reply_changes_nothing() -> anyhow
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_lies_on_a_gpu_is_told_with_for_whom_it_is() -> anyhow::Result<()> {
+    if !has_gpu("for whom something lies on a GPU") {
+        return Ok(());
+    }
+    let house = Household::sharing([
+        NodePlan::new(ASKING).with(BACKEND, "\"native\""),
+        NodePlan::new(HELPER).with(BACKEND, "\"gpu:0\"").offering("1-4"),
+    ])
+    .await?;
+    let told = house.asking().answer(&Wish::text("Once upon a time", 24)).await?;
+    assert!(told.uses(HELPER), "{told:?}");
+    let helper = house.node(1);
+    let is_lent = |view: &HouseholdView| {
+        view.sharing.gpus.iter().any(|gpu| gpu.number == 0 && gpu.lent_bytes > 0)
+    };
+    helper.until("layers of another device on the GPU", is_lent).await?;
+    let found = helper.client().doctor().await?;
+    let held = found.iter().find_map(|finding| match &finding.condition {
+        Some(Condition::Gpu { number: 0, holds: Some(held), .. }) => {
+            Some((held, &finding.sentence))
+        }
+        _ => None,
+    });
+    let (held, sentence) = held.ok_or_else(|| anyhow::anyhow!("nothing there: {found:?}"))?;
+    assert!(held.layers > 0 && (1..=held.bytes).contains(&held.lent_bytes), "{held:?}");
+    let lent = format!(" and {} MB lent to others", held.lent_bytes >> 20);
+    assert!(sentence.contains(&lent), "{sentence}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_software_adapter_is_named_by_the_doctor_and_never_chosen() -> anyhow::Result<()> {
     if !has_gpu("the doctor") {
         return Ok(());
@@ -323,6 +354,7 @@ async fn a_device_is_measured_in_a_process_of_its_own_whose_end_is_no_harm() -> 
     let limits = WorkerLimits {
         streams_max: 1,
         memory_bytes_max: 1 << 30,
+        gpu_bytes_max: u64::MAX,
         idle: Duration::from_secs(60),
         backend: Backend::Auto,
         falls_back: false,

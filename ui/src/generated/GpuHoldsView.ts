@@ -15,4 +15,8 @@ of_layers: number,
 /**
  * Bytes of its memory that are taken.
  */
-bytes: number, };
+bytes: number, 
+/**
+ * Those of them that other devices take; this computer's own replies have the rest.
+ */
+lent_bytes: number, };

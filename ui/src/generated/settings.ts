@@ -82,6 +82,8 @@ export interface SettingValues {
   'distributed_inference.host.shard_eviction_idle_seconds': number;
   /** The most memory (RAM) that other computers may use here. Without it: half of the memory of this computer, at most 20 GB. */
   'distributed_inference.host.max_lent_memory_mb': number | null;
+  /** The most memory of graphics cards that other computers may use here, of all cards together; 0 is none. Without it: what a card that computes has free. A card without memory of its own computes from the RAM, and only `max_lent_memory_mb` counts there. */
+  'distributed_inference.host.max_lent_gpu_memory_mb': number | null;
   /** The most streams of other computers at once. A further one is told `busy`. */
   'distributed_inference.host.max_concurrent_streams': number;
   /** The only layers that are shared, of any model. For demonstrations. */
@@ -144,6 +146,7 @@ export const DEFAULTS: SettingValues = {
   'distributed_inference.host.serve_shards': false,
   'distributed_inference.host.shard_eviction_idle_seconds': 600,
   'distributed_inference.host.max_lent_memory_mb': null,
+  'distributed_inference.host.max_lent_gpu_memory_mb': null,
   'distributed_inference.host.max_concurrent_streams': 4,
   'distributed_inference.host.layers': null,
   'distributed_inference.host.fetch_layers': true,
@@ -176,6 +179,7 @@ export const OFFERED = [
   'distributed_inference.local_prefix_layers',
   'distributed_inference.local_suffix_layers',
   'distributed_inference.host.max_lent_memory_mb',
+  'distributed_inference.host.max_lent_gpu_memory_mb',
   'distributed_inference.host.max_concurrent_streams',
   'distributed_inference.host.fetch_layers',
   'distributed_inference.host.max_fetched_layers_mb',
@@ -202,6 +206,7 @@ export const BOUNDS = {
   'distributed_inference.local_suffix_layers': { min: 0, max: 1024, step: 1 },
   'distributed_inference.host.shard_eviction_idle_seconds': { min: 1, max: 604800, step: 1 },
   'distributed_inference.host.max_lent_memory_mb': { min: 1, max: 16000000, step: 1 },
+  'distributed_inference.host.max_lent_gpu_memory_mb': { min: 0, max: 16000000, step: 1 },
   'distributed_inference.host.max_concurrent_streams': { min: 1, max: 64, step: 1 },
   'distributed_inference.host.max_fetched_layers_mb': { min: 1, max: 16000000, step: 1 },
   'distributed_inference.host.pause.when_busy_percent': { min: 0, max: 100, step: 1 },

@@ -5,7 +5,7 @@ import { useLanguage } from '../strings';
 import { sharingLine } from './sharing';
 
 function line(sharing: Partial<SharingView>): string {
-  const still = { on: true, state: 'sharing' as const, answering: false, streams: 0, streams_max: 4, paused: null, guests: [], lent_days: [], status_line: '' };
+  const still = { on: true, state: 'sharing' as const, answering: false, streams: 0, streams_max: 4, paused: null, guests: [], lent_days: [], gpus: [], status_line: '' };
   return sharingLine({ sharing: { ...still, ...sharing } });
 }
 

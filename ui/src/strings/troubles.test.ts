@@ -193,7 +193,8 @@ const SAID: [string, () => string, unknown[]][] = [
     [`found ${fact.kind}`, () => condition(fact), valuesOf(fact, 'key', 'trouble', 'may_compute', 'may_use', 'free_bytes', 'memory_bytes', 'used', 'holds', ...(fact.kind === 'computes' ? ['backend'] : []))]),
   ...Object.values(GPU_USES).map((fact): [string, () => string, unknown[]] =>
     [`gpu ${fact.kind}`, () => condition({ ...CONDITIONS.gpu, used: fact }), valuesOf(fact, 'is_used', 'cpu', 'gpu')]),
-  ['gpu holds some', () => condition({ ...CONDITIONS.gpu, holds: { layers: 20, of_layers: 32, bytes: 3e9 } }), [20, 32, '3 GB']],
+  ['gpu holds some', () => condition({ ...CONDITIONS.gpu, holds: { layers: 20, of_layers: 32, bytes: 3e9, lent_bytes: 1e9 } }), [20, 32, '2 GB', '1 GB']],
+  ['gpu holds all', () => condition({ ...CONDITIONS.gpu, holds: { layers: 32, of_layers: 32, bytes: 3e9, lent_bytes: 1e9 } }), [32, '2 GB', '1 GB']],
   ...Object.values(LEFT_OUT).map((fact): [string, () => string, unknown[]] => [`left out ${fact.kind}`, () => leftOut(fact), []]),
   ...Object.values(WORDINGS).map((fact): [string, () => string, unknown[]] =>
     [`refusal ${fact.kind}`, () => wording(fact), valuesOf(fact, 'trouble', 'needs_bytes', 'free_bytes', 'others', 'only_here')]),

@@ -109,7 +109,9 @@ function conditionWords(condition: Condition): string {
       const facts = [api, driver, ...(memory === null ? [] : [bytes(memory)])].join(', ');
       const gpu = says.gpu(`gpu:${number} ${name} (${facts})`, gpuUse(condition.used));
       const held = condition.holds;
-      return held === null ? gpu : `${gpu} ${t.house.gpuHolds(held.layers, held.of_layers, bytes(held.bytes))}`;
+      if (held === null) return gpu;
+      const { layers, of_layers: of, bytes: all, lent_bytes: lent } = held;
+      return `${gpu} ${t.house.gpuHolds(layers, of, bytes(all - lent), bytes(lent))}`;
     }
     case 'cards_unused': return says.cards_unused(condition.cards.join(', '));
     case 'trouble': return troubleWords(condition.trouble);

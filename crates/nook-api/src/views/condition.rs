@@ -120,6 +120,28 @@ struct GpuHoldsView {
     pub of_layers: u32,
     /// Bytes of its memory that are taken.
     pub bytes: u64,
+    /// Those of them that other devices take; this computer's own replies have the rest.
+    #[serde(default)]
+    pub lent_bytes: u64,
+}
+}
+
+view! {
+/// A graphics card that may compute, and for whom something lies there now.
+#[derive(Eq)]
+struct GpuView {
+    /// Its number: `gpu:0`.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// Bytes of its own memory, where the system tells.
+    pub memory_bytes: Option<u64>,
+    /// Whether it computes from the memory of the computer, having none of its own.
+    pub shares_memory: bool,
+    /// Bytes for this computer's own replies, in whole MiB.
+    pub own_bytes: u64,
+    /// Bytes for other devices, in whole MiB.
+    pub lent_bytes: u64,
 }
 }
 

@@ -80,7 +80,8 @@ impl<C> Host<C> {
         if bytes > context.partial.room() {
             return Err(ErrorCode::FetchLimit);
         }
-        if bytes > lending_cap(context).saturating_add(self.residency.card_bytes(model)) {
+        let cap = lending_cap(context);
+        if bytes > cap.memory.saturating_add(self.residency.card_bytes(model, cap)) {
             return Err(ErrorCode::OutOfMemory);
         }
         let state = PlaceState::Fetching { percent: 0 };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
-use nook_base::{LayerRange, PeerId};
+use nook_base::{DeviceBytes, LayerRange, PeerId};
 use nook_plan::{BytesPerSecond, Figure, Line, Place};
 use nook_trust::Purpose;
 use nook_wire::{Advert, HAVE_MODELS_MAX, Have, Message, OffloadOffer, OffloadOffers, ShardAdvert};
@@ -150,23 +150,24 @@ impl<C> Host<C> {
         }
     }
 
-    /// Bytes that guests could still have: what the cap leaves, as far as the machine has it, and
-    /// what a card that computes has free.
+    /// Bytes that guests could still have: what the caps leave, as far as the machine has it, and
+    /// a card that computes.
     /// Rounded down, so that what is told is kept and an advert does not change with every page.
     fn lendable_bytes(&self, context: &Surroundings<'_>) -> u64 {
         let cap = lending_cap(context);
-        let left = cap.saturating_sub(self.residency.lent_bytes(None));
-        let grain = (cap / MEMORY_GRAINS).max(1);
+        let left = cap.minus(self.residency.lent_bytes(None)).memory;
+        let grain = (cap.memory / MEMORY_GRAINS).max(1);
         let bytes = left.min(self.residency.room());
         // A cap that nothing was taken from is told as it is.
-        let bytes = if bytes == cap { cap } else { bytes / grain * grain };
-        let card = self.residency.cards_free();
+        let bytes = if bytes == cap.memory { bytes } else { bytes / grain * grain };
+        let card = self.residency.cards_free(cap);
         bytes.saturating_add(card / CARD_GRAIN * CARD_GRAIN)
     }
 
     /// Most bytes of one model that guests may have: in the computer's memory and on a card.
     pub(super) fn cap_of(&self, entry: &Entry, context: &Surroundings<'_>) -> u64 {
-        lending_cap(context).saturating_add(self.residency.card_bytes(entry.digest()))
+        let cap = lending_cap(context);
+        cap.memory.saturating_add(self.residency.card_bytes(entry.digest(), cap))
     }
 
     /// Tells a device of the same person what would be run whole for it, with every advert. One
@@ -267,9 +268,10 @@ pub(super) fn offer_of(
     lent_of((entry, here), limits, &others, asked)
 }
 
-/// Most bytes that guests may have of the computer's memory, in all.
-pub(super) fn lending_cap(context: &Surroundings<'_>) -> u64 {
-    context.settings.host.shard_bytes(context.memory_total)
+/// Most bytes that guests may have in all, of the computer's memory and of its cards' own.
+pub(super) fn lending_cap(context: &Surroundings<'_>) -> DeviceBytes {
+    let host = &context.settings.host;
+    DeviceBytes { memory: host.shard_bytes(context.memory_total), gpu: host.gpu_bytes() }
 }
 
 #[cfg(test)]

@@ -139,10 +139,10 @@ impl<C> Host<C> {
         let one = |layer| ModelPart::inner(LayerRange::with_len(layer, 1));
         let adds: u64 = missing.map(|layer| entry.file.weight_bytes(&one(layer))).sum();
         // What a card has room for takes nothing of the computer's memory.
-        let adds = adds.saturating_sub(self.residency.card_free(wish.model));
-        let others = self.residency.lent_bytes(Some(wish.model));
-        let fits =
-            adds.saturating_add(others) <= lending_cap(context) && adds <= self.residency.room();
+        let cap = lending_cap(context);
+        let adds = adds.saturating_sub(self.residency.card_free(wish.model, cap));
+        let others = self.residency.lent_bytes(Some(wish.model)).memory;
+        let fits = adds.saturating_add(others) <= cap.memory && adds <= self.residency.room();
         if fits { Ok(()) } else { Err(ErrorCode::OutOfMemory) }
     }
 

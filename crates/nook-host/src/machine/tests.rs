@@ -2,6 +2,7 @@
 //! runtime, no worker and no other device; a call is a word.
 
 mod calls;
+mod cards;
 mod fetching;
 mod leases;
 mod scene;

@@ -8,6 +8,7 @@ use nook_shard::WorkerLimits;
 use nook_store::Settings;
 
 use super::Host;
+use super::offers::lending_cap;
 use crate::events::{HostEffect, HostTask, OwnSpeed, Surroundings};
 use crate::residency::Surveyed;
 use nook_api::Sharing;
@@ -50,7 +51,8 @@ impl<C> Host<C> {
     /// Tells the workers what they may take, unless they know.
     pub(super) fn limit_workers(&mut self, context: &Surroundings<'_>) {
         let limits = worker_limits(context.settings, context.memory_total);
-        let told = (limits, self.residency.shares(limits.memory_bytes_max));
+        let cap = lending_cap(context);
+        let told = (limits, self.residency.shares(cap));
         if self.residency.told.as_ref() != Some(&told) {
             self.residency.told = Some(told.clone());
             self.push(HostEffect::LimitWorkers(told.0, told.1));
@@ -89,6 +91,7 @@ pub fn worker_limits(settings: &Settings, memory_total: Option<u64>) -> WorkerLi
     WorkerLimits {
         streams_max: lent.saturating_add(1),
         memory_bytes_max: host.shard_bytes(memory_total),
+        gpu_bytes_max: host.gpu_bytes(),
         idle: host.shard_eviction_idle.max(Duration::from_secs(1)),
         backend: settings.inference.backend.in_force(),
         falls_back: false,

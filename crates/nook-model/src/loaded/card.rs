@@ -54,9 +54,8 @@ impl Card {
     /// Opens the device and makes sure that it computes. Nothing of `file` is loaded yet.
     pub(crate) fn open(choice: Device, full: bool, file: &ModelFile) -> Result<Self, Fault> {
         let device = open::open(choice)?;
-        if !full && let Some(format) = weights::widened_format(file) {
-            let model = file.name();
-            tracing::warn!(model, %format, "no kernel for these weights on the card: held as f16");
+        if !full && let Some(widened) = weights::widened(file) {
+            tracing::warn!(model = file.name(), "{widened}");
         }
         Ok(Self { choice, device, full, inventory: Inventory::new(file.shape().layers) })
     }

@@ -7,7 +7,7 @@
 //! stretches of neighbouring layers on one device in turn; hidden states cross the bus between two
 //! of them. Some of the GPU's memory is left for what conversations will remember there.
 
-use nook_base::{LayerRange, ModelPart};
+use nook_base::{DeviceBytes, LayerRange, ModelPart};
 use nook_kernels::{CacheKind, Compute};
 
 use super::gpu::{self, GpuExecutor};
@@ -28,6 +28,8 @@ const LOGIT_ROWS: u64 = 16;
 /// Room on the GPU that is promised beside what lies there.
 struct Booked {
     bytes: u64,
+    /// Bytes there that may still be promised, with what conversations over the new layers take.
+    left: u64,
     /// The layers there, also those that are promised.
     layers: Vec<u32>,
 }
@@ -59,30 +61,39 @@ impl Divided {
         Self { gpu, cpu, cache, layers, head: None, step_bytes: step_bytes(file) }
     }
 
-    /// Loads what is missing of `part`, each layer where it belongs.
+    /// Loads what is missing of `part`, each layer where it belongs; what is new on the GPU takes no
+    /// more than `gpu_max` bytes there, with what conversations over it will remember.
     pub(crate) fn load(
         &mut self,
         file: &ModelFile,
         part: &ModelPart,
-        compute: &Compute,
+        (compute, gpu_max): (&Compute, u64),
     ) -> Result<(), Fault> {
         file.require(part)?;
+        let mut left = gpu_max;
         for index in part.layers.iter() {
             let layer = one_layer(index);
             if self.missing(&layer).is_some() {
-                let home = self.home(file, index, &mut self.booked());
+                let home = self.home(file, index, &mut self.booked(left));
                 let home = self.load_at(home, file, &layer, compute)?;
+                if home == Home::Gpu {
+                    left = left.saturating_sub(self.room_for(file, &layer));
+                }
                 if let Some(settled) = self.layers.get_mut(index as usize) {
                     *settled = Some(home);
                 }
             }
         }
         if part.head && self.missing(&HEAD).is_some() {
-            let home = self.home_of_head(file, &mut self.booked());
-            self.head = Some(self.load_at(home, file, &HEAD, compute)?);
+            let home = self.home_of_head(file, &mut self.booked(left));
+            let home = self.load_at(home, file, &HEAD, compute)?;
+            if home == Home::Gpu {
+                left = left.saturating_sub(self.room_for(file, &HEAD));
+            }
+            self.head = Some(home);
         }
         if part.embedding && self.missing(&EMBEDDING).is_some() {
-            let home = self.home_of_embedding(file, &mut self.booked());
+            let home = self.home_of_embedding(file, &mut self.booked(left));
             let home = self.load_at(home, file, &EMBEDDING, compute)?;
             if file.shape().tied_output {
                 self.head = Some(home);
@@ -137,11 +148,38 @@ impl Divided {
         (Home::Cpu, true)
     }
 
-    /// Nothing is booked beside what is there.
-    fn booked(&self) -> Booked {
+    /// Nothing is booked beside what is there, and `left` bytes may be.
+    fn booked(&self, left: u64) -> Booked {
         let settled = (0u32..).zip(&self.layers);
         let on_gpu = settled.filter(|(_, home)| **home == Some(Home::Gpu));
-        Booked { bytes: 0, layers: on_gpu.map(|(index, _)| index).collect() }
+        Booked { bytes: 0, left, layers: on_gpu.map(|(index, _)| index).collect() }
+    }
+
+    /// Lets every layer be placed anew when it is loaded next, but for those that are held. Nothing
+    /// may remember any of them.
+    pub(crate) fn unsettle(&mut self) {
+        let (gpu, cpu) = (&self.gpu.inventory, &self.cpu.inventory);
+        for (index, home) in (0u32..).zip(&mut self.layers) {
+            if gpu.layer(index).is_none() && cpu.layer(index).is_none() {
+                *home = None;
+            }
+        }
+        if gpu.head().is_none() && cpu.head().is_none() {
+            self.head = None;
+        }
+    }
+
+    /// Bytes of the GPU's memory that are kept for what conversations over the layer `index` will
+    /// remember there.
+    pub(crate) fn kept_free(&self, file: &ModelFile, index: u32) -> u64 {
+        let positions = gpu::whole_blocks(file.shape().context_length.min(POSITIONS_KEPT_FREE));
+        file.cache_bytes_as(self.cache, LayerRange::with_len(index, 1), positions)
+    }
+
+    /// Bytes of the GPU's memory that `part` needs there, with what is kept for conversations.
+    fn room_for(&self, file: &ModelFile, part: &ModelPart) -> u64 {
+        let caches: u64 = part.layers.iter().map(|index| self.kept_free(file, index)).sum();
+        self.gpu.part_bytes(file, part).saturating_add(caches)
     }
 
     /// Books room on the GPU for `part`, if there is any beside what conversations over the layers
@@ -150,15 +188,16 @@ impl Divided {
     fn has_room(&self, file: &ModelFile, part: &ModelPart, booked: &mut Booked) -> bool {
         let gpu = self.gpu.gpu();
         let free = gpu.budget_bytes().saturating_sub(gpu.used_bytes());
-        let positions = gpu::whole_blocks(file.shape().context_length.min(POSITIONS_KEPT_FREE));
-        let caches = booked.layers.iter().copied().chain(part.layers.iter()).map(|index| {
-            file.cache_bytes_as(self.cache, LayerRange::with_len(index, 1), positions)
-        });
+        let layers = booked.layers.iter().copied().chain(part.layers.iter());
+        let caches = layers.map(|index| self.kept_free(file, index));
+        let needed = self.room_for(file, part);
         let bytes = booked.bytes.saturating_add(self.gpu.part_bytes(file, part));
-        let fits =
-            bytes.saturating_add(caches.sum::<u64>()).saturating_add(self.step_bytes) <= free;
+        let fits = bytes.saturating_add(caches.sum::<u64>()).saturating_add(self.step_bytes)
+            <= free
+            && needed <= booked.left;
         if fits {
             booked.bytes = bytes;
+            booked.left -= needed;
             booked.layers.extend(part.layers.iter());
         }
         fits
@@ -194,13 +233,18 @@ impl Divided {
         LayerRange::joined(layers)
     }
 
-    /// Bytes of `part`: in the memory of the computer, and in that of the GPU.
-    pub(crate) fn part_bytes(&self, file: &ModelFile, part: &ModelPart) -> (u64, u64) {
-        let mut booked = self.booked();
-        let (mut in_memory, mut on_gpu) = (0, 0);
+    /// Bytes of `part` where it lies, or would if a load may take `gpu_max` bytes of the GPU.
+    pub(crate) fn part_bytes(
+        &self,
+        file: &ModelFile,
+        part: &ModelPart,
+        gpu_max: u64,
+    ) -> DeviceBytes {
+        let mut booked = self.booked(gpu_max);
+        let mut bytes = DeviceBytes::default();
         let mut count = |home: Home, part: &ModelPart| match home {
-            Home::Gpu => on_gpu += self.gpu.part_bytes(file, part),
-            Home::Cpu => in_memory += file.weight_bytes(part),
+            Home::Gpu => bytes.gpu += self.gpu.part_bytes(file, part),
+            Home::Cpu => bytes.memory += file.weight_bytes(part),
         };
         for index in part.layers.iter() {
             count(self.home(file, index, &mut booked).0, &one_layer(index));
@@ -212,7 +256,29 @@ impl Divided {
         if part.embedding && !(part.head && file.shape().tied_output) {
             count(self.home_of_embedding(file, &mut booked).0, &EMBEDDING);
         }
-        (in_memory, on_gpu)
+        bytes
+    }
+
+    /// Bytes that one session over `layers` takes at `positions` positions, where those layers lie
+    /// or would, as in [`Self::part_bytes`].
+    pub(crate) fn cache_bytes(
+        &self,
+        file: &ModelFile,
+        layers: LayerRange,
+        (positions, gpu_max): (u32, u64),
+    ) -> DeviceBytes {
+        let mut booked = self.booked(gpu_max);
+        let mut bytes = DeviceBytes::default();
+        for index in layers.iter() {
+            let of = |positions| {
+                file.cache_bytes_as(self.cache, LayerRange::with_len(index, 1), positions)
+            };
+            match self.home(file, index, &mut booked).0 {
+                Home::Gpu => bytes.gpu += of(gpu::whole_blocks(positions)),
+                Home::Cpu => bytes.memory += of(positions),
+            }
+        }
+        bytes
     }
 
     /// Computes the positions of `batch`, of which each piece has so many as `counts` says.

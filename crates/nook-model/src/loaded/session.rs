@@ -5,7 +5,7 @@
 //! other sessions or on how many positions come in one step: the same positions give the same bits
 //! (on graphics cards, the same numbers within rounding).
 
-use nook_base::{LogitRows, ModelPart};
+use nook_base::{DeviceBytes, LogitRows, ModelPart};
 
 use crate::device::Device;
 use crate::file::ModelFile;
@@ -281,6 +281,17 @@ impl Session {
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {
         self.states.iter().map(LayerState::bytes).sum()
+    }
+
+    /// [`Self::cache_bytes`] where they lie. What candle computes counts as the computer's memory.
+    #[must_use]
+    pub fn cache_bytes_by_device(&self) -> DeviceBytes {
+        let is_gpu = matches!(self.device, Device::Gpu(_) | Device::BestGpu);
+        let place = |state: &LayerState| match state {
+            LayerState::OnDevice(_) if is_gpu => DeviceBytes { memory: 0, gpu: state.bytes() },
+            _ => DeviceBytes::in_memory(state.bytes()),
+        };
+        self.states.iter().map(place).sum()
     }
 
     /// The part of the model.

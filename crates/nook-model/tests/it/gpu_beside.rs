@@ -88,8 +88,9 @@ fn bytes_are_counted_where_they_lie_before_and_after_loading() {
         let options = LoadOptions { threads: 1, precision: Precision::Full };
         let same = of_budget(gpu.budget_bytes());
         let empty = LoadedModel::with_gpu_and_cpu(file.clone(), &same, options).unwrap();
-        let (all, here) = (model.part_bytes(&part), model.part_bytes_in_memory(&part));
-        assert_eq!((empty.part_bytes(&part), empty.part_bytes_in_memory(&part)), (all, here));
+        let in_memory = |of: &LoadedModel| of.part_bytes_by_device(&part, u64::MAX).memory;
+        let (all, here) = (model.part_bytes(&part), in_memory(&model));
+        assert_eq!((empty.part_bytes(&part), in_memory(&empty)), (all, here));
         assert_eq!(model.weight_bytes(), all, "{seed}");
         assert!(here > 0 && here < all, "{here} of {all}");
         // What any layer needs is counted with each; the tables of the rope are not.

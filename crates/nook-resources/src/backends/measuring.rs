@@ -142,6 +142,7 @@ async fn start(
     let limits = WorkerLimits {
         streams_max: 2,
         memory_bytes_max,
+        gpu_bytes_max: u64::MAX,
         idle: MEASURE_LIMIT,
         backend,
         falls_back: false,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nook_base::{Backend, ErrorCode, LayerRange, PeerId};
+use nook_base::{Backend, ErrorCode, LayerRange, ModelPart, PeerId};
 use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
 use nook_shard::{WorkerError, WorkerLimits};
@@ -225,6 +225,108 @@ async fn what_lies_on_a_card_is_not_lent_of_the_memory_of_the_computer() {
     assert!(sentence.contains("are allowed and free") && status.held.is_empty(), "{sentence}");
 }
 
+/// A worker with nothing loaded, on a GPU with 64 MiB of its own, that may lend `gpu_bytes_max` of
+/// those; named by its owner or, with `falls_back`, with the processor beside it.
+async fn with_card(gpu_bytes_max: u64, memory_bytes_max: u64, falls_back: bool) -> Host {
+    let (_folder, file) = order("budget 67108864");
+    let variables = [("INGLENOOK_TEST_GPU", &*file)];
+    let backend = Backend::GpuAt(0);
+    let limits = WorkerLimits { backend, falls_back, gpu_bytes_max, ..limits(2, memory_bytes_max) };
+    let host = Host::start_empty_with(&variables, limits).await;
+    // Opens the GPU, before the order is gone.
+    host.worker.load(&host.file, MODEL, ModelPart::inner(layers(0, 0))).await.unwrap();
+    host
+}
+
+#[tokio::test]
+async fn graphics_memory_is_lent_up_to_its_cap_and_the_owner_has_all_of_it() {
+    if !has_gpu("a cap on graphics memory") {
+        return;
+    }
+    const KEY: &str = "distributed_inference.host.max_lent_gpu_memory_mb";
+    let guest = PeerId([3; 32]);
+    // Enough for what is noted of a conversation, and for no layer.
+    const LITTLE: u64 = 1 << 16;
+    let free = with_card(u64::MAX, LITTLE, false).await;
+    let load = async |host: &Host, part| host.worker.load_for(guest, &host.file, MODEL, part).await;
+    load(&free, layers(0, 1)).await.unwrap();
+    let one = free.status().await.on_gpu.lent_bytes;
+    assert!(one > LITTLE, "{one}");
+
+    let tight = with_card(2 * one, LITTLE, false).await;
+    load(&tight, layers(0, 2)).await.unwrap();
+    let Err(WorkerError::Refused { code, sentence }) = load(&tight, layers(2, 1)).await else {
+        panic!("that is beyond the cap");
+    };
+    assert_eq!(code, ErrorCode::OutOfMemory);
+    let figures = "MB of graphics memory more, 0 MB are allowed and free";
+    assert!(sentence.contains(figures) && sentence.contains(KEY), "{sentence}");
+    let status = tight.status().await;
+    assert_eq!((status.on_gpu.layers, status.on_gpu.lent_bytes), (2, 2 * one));
+    // A conversation needs more there; the owner may have all of it, and a layer of the guest's is
+    // its own from then on.
+    let refused = tight.open(Opening::of(1, layers(0, 2))).await.map(|_| ());
+    assert_eq!(refused, Err(Refused(ErrorCode::OutOfMemory)));
+    tight.load().await.unwrap();
+    let status = tight.status().await;
+    assert_eq!((status.on_gpu.layers, status.on_gpu.lent_bytes), (LAYERS, 0), "{status:?}");
+    // Over the owner's layers conversations of guests take what the cap leaves, as it is now.
+    let capped = |gpu_bytes_max| {
+        let backend = Backend::GpuAt(0);
+        WorkerLimits { backend, gpu_bytes_max, ..limits(2, LITTLE) }
+    };
+    let open = async || tight.open(Opening::of(1, layers(0, 2))).await;
+    tight.worker.configure(capped(u64::MAX)).await;
+    let talk = open().await.unwrap();
+    let caches = tight.status().await.on_gpu.lent_bytes;
+    drop(talk);
+    tight.until("the end of the conversation", |status| status.sessions == 0).await;
+    tight.worker.configure(capped(caches - 1)).await;
+    assert_eq!(open().await.map(|_| ()), Err(Refused(ErrorCode::OutOfMemory)));
+    tight.worker.configure(capped(caches)).await;
+    assert!(open().await.is_ok());
+}
+
+#[tokio::test]
+async fn what_the_cap_on_graphics_memory_has_no_room_for_lies_with_the_processor_beside_it() {
+    if !has_gpu("a cap on graphics memory and a processor beside it") {
+        return;
+    }
+    let guest = PeerId([3; 32]);
+    let all = LayerRange::all(LAYERS);
+    let free = with_card(u64::MAX, PLENTY, true).await;
+    free.worker.load_for(guest, &free.file, MODEL, all).await.unwrap();
+    let status = free.status().await;
+    assert_eq!((status.on_gpu.layers, status.lent_bytes), (LAYERS, 0), "{status:?}");
+
+    // Two layers with what one long conversation remembers of them, and not three.
+    let window = free.model.file().shape().context_length;
+    let each = (status.on_gpu.lent_bytes + free.model.cache_bytes(all, window)) / u64::from(LAYERS);
+    let cap = each * 5 / 2;
+    let host = with_card(cap, PLENTY, true).await;
+    host.worker.load_for(guest, &host.file, MODEL, all).await.unwrap();
+    let status = host.status().await;
+    assert_eq!((status.held, status.on_gpu.layers), (vec![all], 2));
+    assert!(status.lent_bytes > 0 && status.on_gpu.lent_bytes <= cap, "the rest is in memory");
+    let talk = host.open(Opening::of(1, layers(0, LAYERS))).await.unwrap();
+    assert!(host.status().await.on_gpu.lent_bytes <= cap);
+    drop(talk);
+    host.until("the end of the conversation", |status| status.sessions == 0).await;
+    // Given back, they are placed anew: for the owner all on the card.
+    host.worker.forget(None).await;
+    host.worker.release(all).await.unwrap();
+    host.load().await.unwrap();
+    let status = host.status().await;
+    assert_eq!((status.on_gpu.layers, status.on_gpu.lent_bytes), (LAYERS, 0), "{status:?}");
+
+    // No room in either: refused by the figure of the computer's memory.
+    let full = with_card(0, 4096, true).await;
+    let refused = full.worker.load_for(guest, &full.file, MODEL, all).await;
+    let Err(WorkerError::Refused { code, sentence }) = refused else { panic!("{refused:?}") };
+    assert_eq!(code, ErrorCode::OutOfMemory);
+    assert!(sentence.contains("max_lent_memory_mb"), "{sentence}");
+}
+
 #[tokio::test]
 async fn a_gpu_that_is_lost_ends_its_worker_with_a_status_of_its_own() {
     if !has_gpu("a lost device") {
@@ -259,4 +361,17 @@ async fn a_worker_that_computes_with_candle_agrees_with_the_usual_one() {
     // The model is small, so both compute in single precision.
     assert!(got.len() == expected.len() && rms < 3e-5, "{rms:.1e}");
     assert!(rms > 0.0, "another code gives other last bits: was it used?");
+}
+
+#[tokio::test]
+async fn weights_that_candle_has_no_kernel_for_are_named_with_what_they_take() {
+    let variables = [("INGLENOOK_DEVICE", "candle-cpu")];
+    let host = told(&variables, (Backend::Auto, false), rare).await;
+    let host = host.unwrap_or_else(|(_, error)| panic!("{error}"));
+    host.worker.stop().await;
+    let lines = host.worker.ended().await.last_lines;
+    // A matrix of 768 x 768: in 110 bytes for 256 numbers, or in two for each.
+    let said = "candle has no kernels for IQ3_S: these weights are held as f16, all of them in 1 MB \
+                instead of 0 MB";
+    assert!(lines.iter().any(|line| line.contains(said)), "{lines:?}");
 }

@@ -296,6 +296,7 @@ pub(crate) fn limits(streams_max: u16, memory_bytes_max: u64) -> WorkerLimits {
     WorkerLimits {
         streams_max,
         memory_bytes_max,
+        gpu_bytes_max: u64::MAX,
         idle: Duration::from_secs(600),
         backend: Backend::Auto,
         falls_back: false,

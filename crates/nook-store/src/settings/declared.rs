@@ -214,6 +214,12 @@ declare! {
         /// this computer, at most 20 GB.
         "distributed_inference.host.max_lent_memory_mb" => max_lent_memory: Option<Megabytes> = None,
             at_once(Lending).in_window().whole(1, 16_000_000).unit("MB").example("8000");
+        /// The most memory of graphics cards that other computers may use here, of all cards
+        /// together; 0 is none. Without it: what a card that computes has free. A card without
+        /// memory of its own computes from the RAM, and only `max_lent_memory_mb` counts there.
+        "distributed_inference.host.max_lent_gpu_memory_mb" =>
+            max_lent_gpu_memory: Option<Megabytes> = None,
+            at_once(Lending).in_window().whole(0, 16_000_000).unit("MB").example("4000");
         /// The most streams of other computers at once. A further one is told `busy`.
         "distributed_inference.host.max_concurrent_streams" => max_concurrent_streams: u32 = 4,
             at_once(Lending).in_window().whole(1, 64).unit("streams");

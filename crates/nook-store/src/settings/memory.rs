@@ -24,6 +24,13 @@ impl HostSettings {
         self.max_fetched_layers.bytes()
     }
 
+    /// Most bytes of graphics cards' own memory for other devices; `u64::MAX` where the owner chose
+    /// none: then only what a card has free limits it.
+    #[must_use]
+    pub fn gpu_bytes(&self) -> u64 {
+        self.max_lent_gpu_memory.map_or(u64::MAX, Megabytes::bytes)
+    }
+
     /// Most memory for shards on a machine that has `memory` bytes in all, as far as it says: what
     /// the
     /// owner chose, else [`usual_shard_bytes`]; never more than there is.

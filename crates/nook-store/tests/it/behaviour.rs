@@ -179,6 +179,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "what_one_model_has_lent_is_not_there_for_another",
     ),
     (
+        "distributed_inference.host.max_lent_gpu_memory_mb",
+        "crates/nook-host/src/machine/tests/cards.rs",
+        "no_more_graphics_memory_is_advertised_than_its_cap_leaves",
+    ),
+    (
         "distributed_inference.host.fetch_layers",
         "tests/tests/it/home.rs",
         "an_owner_who_wants_nothing_fetched_is_asked_for_nothing_and_it_is_said",

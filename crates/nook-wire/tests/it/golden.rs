@@ -338,12 +338,13 @@ fn setting_up() -> Golden<LocalMessage> {
             LocalMessage::Configure {
                 streams_max: 4,
                 memory_bytes_max: 1 << 33,
+                gpu_bytes_max: 1 << 32,
                 idle_seconds: 600,
                 threads: 4,
                 backend: Backend::GpuAt(2),
                 falls_back: true,
             },
-            "0141000001020305000000090000000d 01048080808020d80404030201",
+            "01410000010203050000000900000012 010480808080208080808010d80404030201",
         ),
         (
             LocalMessage::Load {
@@ -370,6 +371,14 @@ fn setting_up() -> Golden<LocalMessage> {
         ),
     ]
 }
+
+const ON_GPU: GpuHolding = GpuHolding {
+    layers: 2,
+    bytes: 1 << 21,
+    lent_bytes: 1 << 20,
+    kept_bytes: 5,
+    shares_memory: true,
+};
 
 fn working() -> Golden<LocalMessage> {
     vec![
@@ -417,9 +426,9 @@ fn working() -> Golden<LocalMessage> {
                 parked_bytes: 1 << 15,
                 lent_bytes: 1 << 14,
                 backend: Backend::GpuAt(2),
-                on_gpu: GpuHolding { layers: 2, bytes: 1 << 21 },
+                on_gpu: ON_GPU,
             },
-            "014b0000010203050000000900000022 0b010002010002018080408080044d143c0411010380800280800103020280808001",
+            "014b0000010203050000000900000027 0b010002010002018080408080044d143c04110103808002808001030202808080018080400501",
         ),
         (
             LocalMessage::OnBehalf { peer: PeerId([0x9d; 32]) },

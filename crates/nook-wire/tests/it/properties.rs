@@ -312,9 +312,10 @@ fn local() -> impl Strategy<Value = LocalMessage> {
     let rows = prop::sample::select(vec![LogitRows::None, LogitRows::Last, LogitRows::All]);
     prop_oneof![
         any::<[u8; 32]>().prop_map(|token| LocalMessage::Auth { token: Sensitive(token) }),
-        any::<(u16, u64, u32, u16, u32, bool)>().prop_map(|n| LocalMessage::Configure {
+        any::<(u16, u64, u32, u16, u32, bool, u64)>().prop_map(|n| LocalMessage::Configure {
             streams_max: n.0,
             memory_bytes_max: n.1,
+            gpu_bytes_max: n.6,
             idle_seconds: n.2,
             threads: n.3,
             backend: Backend::GpuAt(n.4),
@@ -361,7 +362,13 @@ fn local() -> impl Strategy<Value = LocalMessage> {
                 parked_bytes,
                 lent_bytes,
                 backend: Backend::Native,
-                on_gpu: GpuHolding { layers: u32::from(n.2), bytes: n.4 },
+                on_gpu: GpuHolding {
+                    layers: u32::from(n.2),
+                    bytes: n.4,
+                    lent_bytes: n.5,
+                    kept_bytes: n.4,
+                    shares_memory: n.1,
+                },
             }
         ),
         any::<[u8; 32]>().prop_map(|peer| LocalMessage::OnBehalf { peer: PeerId(peer) }),

@@ -45,6 +45,7 @@ const MODEL: ModelDigest = ModelDigest([7; 32]);
 const LIMITS: WorkerLimits = WorkerLimits {
     streams_max: 8,
     memory_bytes_max: 8 << 30,
+    gpu_bytes_max: u64::MAX,
     idle: Duration::from_secs(600),
     backend: Backend::Native,
     falls_back: false,

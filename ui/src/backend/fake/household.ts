@@ -111,6 +111,7 @@ export function startingHouse(): HouseholdView {
       paused: null,
       guests: [],
       lent_days: [{ day: TODAY() - 3, tokens: 1840 }, { day: TODAY(), tokens: 412 }],
+      gpus: [{ number: 0, name: 'Intel Iris Xe Graphics', memory_bytes: null, shares_memory: true, own_bytes: 0, lent_bytes: 0 }],
       status_line: 'Sharing · 2 devices · idle',
     },
     devices: [

@@ -113,10 +113,10 @@ export const house: Strings['house'] = {
     named: (backend) => `Wie in der Datei eingestellt: ${backend}`,
     hint: 'Automatisch: Dieser Computer misst Prozessor und Grafikkarte, während er sonst nichts zu tun hat, und nimmt, was mindestens ein Fünftel früher antwortet. Eine laufende Antwort geht dort weiter, wo sie begann. „Prüfung“ sagt, was gefunden wurde.',
   },
-  gpuHolds: (layers, of, size) =>
+  gpuHolds: (layers, of, own, lent) =>
     layers < of
-      ? `${layers} von ${of} Schichten liegen jetzt dort, in ${size}; die anderen berechnet der Prozessor.`
-      : `${layers} Schichten liegen jetzt dort, in ${size}.`,
+      ? `${layers} von ${of} Schichten liegen jetzt dort: ${own} für Antworten dieses Computers, ${lent} für andere. Die anderen Schichten berechnet der Prozessor.`
+      : `${layers} Schichten liegen jetzt dort: ${own} für Antworten dieses Computers, ${lent} für andere.`,
   gpuUse: {
     chosen: 'benutzt, wie es gewählt wurde.',
     not_chosen: 'nicht benutzt, weil etwas anderes gewählt wurde.',

@@ -131,10 +131,10 @@ export const house = {
     named: (backend: string) => `As set in the file: ${backend}`,
     hint: 'Automatically: this computer measures the processor and the graphics card while it has nothing else to do, and takes what answers at least a fifth sooner. A reply that runs goes on where it began. Checks says what was found.',
   },
-  gpuHolds: (layers: number, of: number, size: string) =>
+  gpuHolds: (layers: number, of: number, own: string, lent: string) =>
     layers < of
-      ? `${layers} of ${of} layers lie there now, in ${size}; the processor computes the others.`
-      : `${layers} layers lie there now, in ${size}.`,
+      ? `${layers} of ${of} layers lie there now: ${own} for this computer’s own replies, ${lent} for others. The processor computes the other layers.`
+      : `${layers} layers lie there now: ${own} for this computer’s own replies, ${lent} for others.`,
   gpuUse: {
     chosen: 'used, as it was chosen.',
     not_chosen: 'not used, because something else was chosen.',

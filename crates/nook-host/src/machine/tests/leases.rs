@@ -88,7 +88,7 @@ fn a_card_that_computes_takes_layers_that_the_memory_has_no_room_for() {
     let mut scene = Scene::sharing();
     scene.settings.host.max_lent_memory = Some(nook_store::Megabytes(0));
     let with_card = |bytes, used| {
-        let on_gpu = GpuHolding { layers: 1, bytes: used };
+        let on_gpu = GpuHolding { layers: 1, bytes: used, ..GpuHolding::default() };
         let mut status = status(LayerRange::with_len(0, 0), 0, 0);
         status.on_gpu = on_gpu;
         let (models, cards) = (vec![(EMBER, Some(status))], BTreeMap::from([(EMBER, bytes)]));

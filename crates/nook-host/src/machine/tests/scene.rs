@@ -254,7 +254,7 @@ fn line(effect: &Effect) -> String {
             format!("measured: {} steps of {}", visits.len(), model(*of))
         }
         HostEffect::LimitWorkers(limits, shares) => {
-            format!("limit workers: {} streams, {} bytes", limits.streams_max, shares.rest)
+            format!("limit workers: {} streams, {} bytes", limits.streams_max, shares.rest.memory)
         }
         HostEffect::DropKept(peer, _) => format!("drop a conversation of {}", name(*peer)),
         HostEffect::Fetch { model: of, layers, from, .. } => {

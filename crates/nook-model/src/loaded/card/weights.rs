@@ -5,6 +5,8 @@
 //! loading: to single precision in the first case, else to half. A matrix passes through the host's
 //! memory in pieces where it is decoded, and as a whole where it is not.
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
@@ -167,12 +169,39 @@ pub(super) fn bytes_on_card(tensor: &TensorInfo, full: bool) -> u64 {
     }
 }
 
-/// A quantised format of `file` that the card has no kernel for, if there is one.
-pub(super) fn widened_format(file: &ModelFile) -> Option<&'static str> {
-    let matrices = file.header().tensors().iter().filter(|tensor| tensor.dimensions.len() > 1);
-    let widened = |format: Format| format.elements() > 1 && kernel(format).is_none();
-    let found = matrices.map(|tensor| tensor.kind);
-    found.into_iter().find(|kind| kind.format().is_some_and(widened)).map(|kind| kind.name())
+/// Quantised matrices of a model that candle has no kernels for, and what that costs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Widened {
+    /// Names of their formats.
+    formats: BTreeSet<&'static str>,
+    /// Bytes that they take in the file.
+    in_file: u64,
+    /// Bytes that they take when they are loaded.
+    loaded: u64,
+}
+
+impl fmt::Display for Widened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let formats: Vec<_> = self.formats.iter().copied().collect();
+        let (formats, from, to) = (formats.join(", "), self.in_file >> 20, self.loaded >> 20);
+        write!(f, "candle has no kernels for {formats}: these weights are held as f16, ")?;
+        write!(f, "all of them in {to} MB instead of {from} MB")
+    }
+}
+
+/// What of `file` is widened in a model that does not compute in full precision, if anything is.
+pub(super) fn widened(file: &ModelFile) -> Option<Widened> {
+    let has_none = |format: Format| format.elements() > 1 && kernel(format).is_none();
+    let is_widened = |tensor: &&TensorInfo| {
+        tensor.dimensions.len() > 1 && tensor.kind.format().is_some_and(has_none)
+    };
+    let mut all = Widened { formats: BTreeSet::new(), in_file: 0, loaded: 0 };
+    for tensor in file.header().tensors().iter().filter(is_widened) {
+        all.formats.insert(tensor.kind.name());
+        all.in_file = all.in_file.saturating_add(tensor.bytes);
+        all.loaded = all.loaded.saturating_add(bytes_on_card(tensor, false));
+    }
+    (!all.formats.is_empty()).then_some(all)
 }
 
 fn form(format: Format, full: bool) -> Form {
@@ -237,6 +266,20 @@ fn fault(error: candle_core::Error) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn weights_that_are_widened_are_named_with_the_memory_that_it_costs() {
+        let all = Widened {
+            formats: BTreeSet::from(["IQ4_XS", "IQ3_S"]),
+            in_file: 4_300 << 20,
+            loaded: 16_000 << 20,
+        };
+        assert_eq!(
+            all.to_string(),
+            "candle has no kernels for IQ3_S, IQ4_XS: these weights are held as f16, all of them in \
+             16000 MB instead of 4300 MB"
+        );
+    }
 
     #[test]
     fn a_card_that_is_full_is_told_from_one_that_fails() {
