@@ -2,7 +2,7 @@
 //!
 //! The node's event loop decides when, and the program around it starts anew; both hold the same
 //! [`Restart`]. A program that cannot start itself again never says that it can, and is not asked.
-//! An order counts for [`ORDER_LASTS`] only: whoever gives it watches over what follows, and gives
+//! An order counts for `ORDER_LASTS` only: whoever gives it watches over what follows, and gives
 //! it again for as long as that is so. Otherwise a program could start anew with nobody there who
 //! puts the old version back.
 
@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long an order counts.
-pub const ORDER_LASTS: Duration = Duration::from_secs(10);
+const ORDER_LASTS: Duration = Duration::from_secs(10);
 
 /// How the program that runs a node is started once more.
 #[derive(Debug, Clone, PartialEq, Eq)]

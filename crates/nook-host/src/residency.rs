@@ -183,16 +183,9 @@ mod tests {
         WorkerStatus {
             held: held.to_vec(),
             sessions: 1,
-            guest_sessions: 0,
-            weight_bytes: 0,
-            cache_bytes: 0,
-            steps_done: 0,
-            passes: nook_shard::PassCounts::default(),
-            parked: 0,
-            parked_bytes: 0,
             lent_bytes,
-            on_gpu: nook_wire::GpuHolding::default(),
             backend: nook_base::Backend::Native,
+            ..WorkerStatus::default()
         }
     }
 

@@ -386,20 +386,7 @@ mod tests {
     #[test]
     fn each_gpu_that_may_compute_is_shown_with_what_lies_there_and_for_whom() {
         const MIB: u64 = 1 << 20;
-        let status = |backend, on_gpu| WorkerStatus {
-            held: Vec::new(),
-            sessions: 0,
-            guest_sessions: 0,
-            weight_bytes: 0,
-            cache_bytes: 0,
-            steps_done: 0,
-            passes: nook_shard::PassCounts::default(),
-            parked: 0,
-            parked_bytes: 0,
-            lent_bytes: 0,
-            backend,
-            on_gpu,
-        };
+        let status = |backend, on_gpu| WorkerStatus { backend, on_gpu, ..WorkerStatus::default() };
         let on_gpu = |bytes, lent_bytes, kept_bytes| GpuHolding {
             layers: 2,
             bytes,

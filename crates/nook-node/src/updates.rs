@@ -250,7 +250,7 @@ async fn install(program: PathBuf, data: PathBuf, again: Again) -> Result<(), St
     Err(last_of(said).unwrap_or_else(|| format!("`nook update --now` ended with {status}")))
 }
 
-/// The last line of what a program said.
+/// The last line of what `nook` said, without the word that it puts before an error.
 fn last_of(mut said: File) -> Option<String> {
     let length = said.seek(std::io::SeekFrom::End(0)).ok()?;
     said.seek(std::io::SeekFrom::Start(length.saturating_sub(SAID_BYTES_MAX))).ok()?;
@@ -258,9 +258,32 @@ fn last_of(mut said: File) -> Option<String> {
     said.take(SAID_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(last.trim().trim_start_matches("nook: ").to_owned())
+    Some(last.trim().trim_start_matches("error: ").to_owned())
 }
 
 fn refused(sentence: &str) -> NodeError {
     NodeError::new(ErrorCode::BadRequest, nook_api::sentence(sentence))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn why_it_was_not_installed_is_the_last_thing_that_the_command_said() {
+        let last = |said: &str| {
+            let mut file = tempfile::tempfile().unwrap();
+            file.write_all(said.as_bytes()).unwrap();
+            last_of(file)
+        };
+        let said = "downloading new.tar.gz (73.4 MB)\nerror: the disk is full\n\n";
+        assert_eq!(last(said).as_deref(), Some("the disk is full"));
+        assert_eq!(
+            last(&format!("{}\n{said}", "x".repeat(9000))).as_deref(),
+            Some("the disk is full")
+        );
+        assert_eq!(last(" \n"), None);
+    }
 }

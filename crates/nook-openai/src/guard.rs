@@ -2,10 +2,11 @@
 //!
 //! Host must name this machine (DNS rebinding): loopback, a name that the owner allows, and where
 //! the owner lets the network in, the address that the connection came to or this machine's name,
-//! never just any; Origin must be listed (web pages), the key must fit, a body must say
-//! that it is JSON (so that no page can send it without asking first). Only `/healthz` needs no key. The order matters: a
-//! page learns nothing from the difference between a wrong key and none. Wrong keys are answered
-//! slowly, and only a few at once: guessing is slow while the good key is not.
+//! never just any; Origin must be listed (web pages), the key must fit, a body must say that it is
+//! JSON (so that no page can send it without asking first), but in Ollama's form. Only `/healthz`
+//! needs no key. The order matters: a page learns nothing from the difference between a wrong key
+//! and none. Wrong keys are answered slowly, and only a few at once: guessing is slow while the good
+//! key is not.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;

@@ -118,7 +118,7 @@ pub struct LoadedPart {
 }
 
 /// What a worker holds and does now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerStatus {
     /// Layers held, ascending, as ranges that do not touch.
     pub held: Vec<nook_base::LayerRange>,

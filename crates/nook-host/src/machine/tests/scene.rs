@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange, clock};
 use nook_model::ModelFile;
-use nook_shard::{PassCounts, WorkerStatus};
+use nook_shard::WorkerStatus;
 use nook_store::Settings;
 use nook_trust::{Gate, TrustLevel};
-use nook_wire::{
-    Advert, GpuHolding, Have, HaveModel, OffloadOffers, PlaceState, Placed, PlacementRequest,
-};
+use nook_wire::{Advert, Have, HaveModel, OffloadOffers, PlaceState, Placed, PlacementRequest};
 
 use super::super::*;
 use crate::residency::Surveyed;
@@ -203,15 +201,8 @@ pub(super) fn status(held: LayerRange, sessions: u16, guest_sessions: u16) -> Wo
         held: vec![held],
         sessions,
         guest_sessions,
-        weight_bytes: 0,
-        cache_bytes: 0,
-        steps_done: 0,
-        passes: PassCounts::default(),
-        parked: 0,
-        parked_bytes: 0,
-        lent_bytes: 0,
-        on_gpu: GpuHolding::default(),
         backend: nook_base::Backend::Native,
+        ..WorkerStatus::default()
     }
 }
 
