@@ -11,8 +11,8 @@
 //! With `--as-installed` nothing is set: the lending nodes get their part of a larger model by
 //! themselves, and whether others are used is the planner's choice, as in a home. Then the asker
 //! makes each reply that others helped with once more, alone, and the two are compared ([`speed`]);
-//! that is told and not judged. Each device has a share of this machine's cores to itself, where the
-//! system lets it have one, and each asker one conversation at a time.
+//! that is told, and judged only with `--no-hangs`. Each device has a share of this machine's cores
+//! to itself, where the system lets it have one, and each asker one conversation at a time.
 //!
 //! Conversations and faults are drawn from the seed. Which token a fault meets is the machine's
 //! chance, so a seed narrows a search and repeats no run.
@@ -38,8 +38,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::census::Census;
 use crate::house::House;
-use crate::report::Report;
+use crate::report::{Life, Report};
 use crate::talk::{Conversation, Ending, References, Talk};
+use crate::trouble::Kinds;
 
 /// Longest wait for the tasks of this process to end.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
@@ -76,12 +77,20 @@ struct Arguments {
     /// slow. Otherwise everybody has the built-in one, and others are always used
     #[arg(long)]
     as_installed: bool,
+    /// Devices come, go, sleep for more than five seconds and pause; none hangs for a moment, and no
+    /// worker is hurt alone
+    #[arg(long)]
+    no_hangs: bool,
     /// Print the report as JSON instead of a table
     #[arg(long)]
     json: bool,
 }
 
 impl Arguments {
+    fn kinds(&self) -> Kinds {
+        if self.no_hangs { Kinds::NoHangs } else { Kinds::All }
+    }
+
     fn span(&self) -> Duration {
         // A week is more than anybody waits for; a negative or absurd wish is none.
         Duration::try_from_secs_f64(self.minutes.clamp(0.0, 10_080.0) * 60.0).unwrap_or_default()
@@ -142,7 +151,8 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<bool> {
         loud(&format!("disturbing the household, half {}", round + 1));
         let seed = arguments.seed.wrapping_add(round);
         let held = hold(arguments.seed, first..first.saturating_add(half), span, &talk, tasks);
-        let (made, ended) = tokio::join!(trouble::make(&mut house, seed, span), held.collect());
+        let troubles = trouble::make(&mut house, arguments.kinds(), seed, span);
+        let (made, ended) = tokio::join!(troubles, held.collect());
         for (fault, count) in made.context("a fault could not be made")? {
             *faults.entry(fault).or_default() += count;
         }
@@ -152,8 +162,9 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<bool> {
     }
 
     let panics = house.panics();
-    let report =
-        Report::of(&early, &endings, faults, censuses, panics, (arguments.span(), house.keeps()));
+    let (span, keeps) = (arguments.span(), house.keeps());
+    let life = Life { span, keeps, foretells: arguments.no_hangs && house.has_shares() };
+    let report = Report::of(&early, &endings, faults, censuses, panics, life);
     report.print(arguments.json, clock::now().duration_since(began))?;
     Ok(report.is_good())
 }

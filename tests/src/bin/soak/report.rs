@@ -34,6 +34,17 @@ struct Row {
     met: Option<bool>,
 }
 
+/// How the household lived, which says what can be judged.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Life {
+    /// How long it was disturbed.
+    pub(crate) span: Duration,
+    /// Whether nodes keep layers and conversations for longer than a census waits.
+    pub(crate) keeps: bool,
+    /// Whether each slow reply must have been foretold: only where no device hung for a moment.
+    pub(crate) foretells: bool,
+}
+
 /// Everything.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -58,7 +69,7 @@ impl Report {
         faults: BTreeMap<&'static str, u32>,
         censuses: Vec<Census>,
         panics: Vec<String>,
-        (span, keeps): (Duration, bool),
+        life: Life,
     ) -> Self {
         let all = || early.iter().chain(endings);
         let mut broken: Vec<String> =
@@ -78,7 +89,7 @@ impl Report {
         broken.extend(unrest);
         broken.extend(panics);
         // What is kept on purpose still grows.
-        rows.extend(memory(&censuses, span >= GROWTH_SPAN_MIN && !keeps));
+        rows.extend(memory(&censuses, life.span >= GROWTH_SPAN_MIN && !life.keeps));
         let grown = rows.iter().filter(|row| row.unit == "%" && row.met == Some(false));
         broken.extend(grown.map(|row| format!("{} grew by {:.1} %", row.row, row.value)));
         let told = |row: &str, value: usize| Row::told(row, value);
@@ -97,11 +108,13 @@ impl Report {
         for ending in all() {
             *kinds.entry(kind(&ending.kind)).or_default() += 1;
         }
-        let speeds = Speeds::of(all().filter_map(|one| one.speed.as_ref()));
+        let is_shared = |one: &Ending| all().any(|other| one.shares_with(other));
+        let measured = all().filter_map(|one| Some((one.speed.as_ref()?, is_shared(one))));
+        let speeds = Speeds::of(measured);
         if speeds.compared > 0 {
-            rows.extend(of_speeds(&speeds));
+            rows.extend(of_speeds(&speeds, life.foretells));
         }
-        let seconds = span.as_secs_f64();
+        let seconds = life.span.as_secs_f64();
         Self { rows, endings: kinds, faults, broken, speeds, censuses, seconds }
     }
 
@@ -170,7 +183,8 @@ impl Row {
 }
 
 /// What is told of the speed of replies of several devices.
-fn of_speeds(speeds: &Speeds) -> [Row; 6] {
+fn of_speeds(speeds: &Speeds, foretells: bool) -> [Row; 7] {
+    let unforeseen = if foretells { Row::none } else { Row::told };
     let median = |row: &str, part: Option<f64>| {
         let value = part.unwrap_or_default() * 100.0;
         Row { value, unit: "%", ..Row::told(row, 0) }
@@ -181,7 +195,8 @@ fn of_speeds(speeds: &Speeds) -> [Row; 6] {
         median("the same after the first token", speeds.decode),
         Row::told("slower than 0.9 of alone", speeds.slow),
         Row::told("of those, foretold", speeds.slow - speeds.unforeseen.len()),
-        Row::told("of those, not foretold", speeds.unforeseen.len()),
+        Row::told("of those, not foretold, with a helper that had two askers", speeds.shared),
+        unforeseen("of those, not foretold otherwise", speeds.unforeseen.len() - speeds.shared),
     ]
 }
 

@@ -57,6 +57,9 @@ pub(crate) struct Speeds {
     pub(crate) foretold: BTreeMap<&'static str, u32>,
     /// The others, each with what is known of it.
     pub(crate) unforeseen: Vec<String>,
+    /// How many of those had to share a helper: its owner's house asked it twice at a time, and who
+    /// asked first could not know.
+    pub(crate) shared: usize,
 }
 
 impl Pace {
@@ -122,11 +125,11 @@ impl Speed {
 }
 
 impl Speeds {
-    /// Compares all.
-    pub(crate) fn of<'a>(all: impl Iterator<Item = &'a Speed>) -> Self {
+    /// Compares all; each with whether one of its helpers helped another asker meanwhile.
+    pub(crate) fn of<'a>(all: impl Iterator<Item = (&'a Speed, bool)>) -> Self {
         let mut speeds = Self::default();
         let (mut whole, mut decode) = (Vec::new(), Vec::new());
-        for speed in all {
+        for (speed, is_shared) in all {
             let Some(alone) = speed.alone else { continue };
             let ratio = alone.total_ms / speed.together.total_ms;
             whole.push(ratio);
@@ -137,7 +140,12 @@ impl Speeds {
             speeds.slow += 1;
             match speed.foretold() {
                 Some(why) => *speeds.foretold.entry(why).or_default() += 1,
-                None => speeds.unforeseen.push(speed.told(alone)),
+                None => {
+                    let told = speed.told(alone);
+                    let beside = if is_shared { "a helper had another asker too: " } else { "" };
+                    speeds.unforeseen.push(format!("{beside}{told}"));
+                    speeds.shared += usize::from(is_shared);
+                }
             }
         }
         speeds.compared = whole.len();
@@ -197,7 +205,8 @@ mod tests {
         let said = Speed { predicted: predicted(Some(1000.0), 1200.0), ..speed(1200.0, 1000.0) };
         let nothing_beside = Speed { alone: None, ..speed(5000.0, 1.0) };
         let all = [fast, wrong, late, lost, only_way, said, nothing_beside];
-        let speeds = Speeds::of(all.iter());
+        let is_shared = [true, true, false, true, true, true, true];
+        let speeds = Speeds::of(all.iter().zip(is_shared));
         assert_eq!((speeds.compared, speeds.slow, speeds.decode), (6, 5, Some(1.0)));
         let foretold: Vec<_> = speeds.foretold.into_iter().collect();
         let each = ["a helper was lost", "it cannot be made alone", "so it was predicted"];
@@ -207,6 +216,8 @@ mod tests {
                      (PC: waited)";
         let late = "2000 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted \
                     nothing together and nothing alone: a helper was late (PC: waited)";
-        assert_eq!(speeds.unforeseen, [wrong, late]);
+        let shared = format!("a helper had another asker too: {wrong}");
+        assert_eq!(speeds.unforeseen, [shared.as_str(), late]);
+        assert_eq!(speeds.shared, 1);
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use nook_api::views::ChatRole;
+use nook_base::clock;
 use nook_control::{Client, ClientError};
 use nook_testkit::{Replying, Told, Wish};
 use rand::rngs::StdRng;
@@ -84,6 +86,10 @@ pub(crate) struct Ending {
     pub(crate) pooled: bool,
     /// Where others helped, and it came to its end.
     pub(crate) speed: Option<Speed>,
+    /// Who asked, by number; from when to when; and who computed.
+    asker: usize,
+    during: (Instant, Instant),
+    devices: Vec<String>,
 }
 
 /// The kinds of endings.
@@ -128,7 +134,8 @@ impl Talk {
             messages.push((ChatRole::User, (*question).to_owned()));
             let wish = Wish::chat(&messages, conversation.tokens).by(self.model);
             let key = format!("{} {messages:?}", conversation.tokens);
-            let ending = |kind| Ending::new(conversation.number, turn, kind);
+            let asker = conversation.seat % self.asking.len();
+            let ending = |kind| Ending::new(conversation.number, turn, asker, kind);
             let expected = match self.references.expected(key, &wish).await {
                 Ok(expected) => expected,
                 Err(error) => {
@@ -136,7 +143,7 @@ impl Talk {
                     return endings;
                 }
             };
-            let asking = &self.asking[conversation.seat % self.asking.len()];
+            let asking = &self.asking[asker];
             let mut ended =
                 answered(asking, &wish, *leaves, &expected, ending(Kind::Correct)).await;
             if let Some(speed) = ended.speed.as_mut().filter(|_| self.measures) {
@@ -181,6 +188,7 @@ async fn answered(
     expected: &Told,
     mut ending: Ending,
 ) -> Ending {
+    ending.during.0 = clock::now();
     let outcome = match wish.ask(asking).await {
         Ok(reply) => followed(reply, leaves).await,
         Err(ClientError::Refused(problem)) => {
@@ -196,6 +204,8 @@ async fn answered(
             return ending;
         }
     };
+    ending.during.1 = clock::now();
+    ending.devices = told.devices().into_iter().map(str::to_owned).collect();
     ending.tokens = told.ids.len();
     ending.failovers = told.failovers.len();
     ending.lost = told.lost.len();
@@ -249,10 +259,29 @@ impl References {
 }
 
 impl Ending {
-    fn new(conversation: u32, turn: usize, kind: Kind) -> Self {
-        let (tokens, failovers, lost) = (0, 0, 0);
-        let (resumed, pooled, speed) = (false, false, None);
-        Self { conversation, turn, kind, tokens, failovers, lost, resumed, pooled, speed }
+    fn new(conversation: u32, turn: usize, asker: usize, kind: Kind) -> Self {
+        let now = clock::now();
+        Self {
+            conversation,
+            turn,
+            kind,
+            tokens: 0,
+            failovers: 0,
+            lost: 0,
+            resumed: false,
+            pooled: false,
+            speed: None,
+            asker,
+            during: (now, now),
+            devices: Vec::new(),
+        }
+    }
+
+    /// Whether a device that helped with this reply helped another asker meanwhile.
+    pub(crate) fn shares_with(&self, other: &Self) -> bool {
+        let is_meanwhile = self.during.0 < other.during.1 && other.during.0 < self.during.1;
+        let helps = |it: &&String| self.devices.contains(it);
+        self.asker != other.asker && is_meanwhile && other.devices.iter().any(|it| helps(&it))
     }
 
     /// Whether a promise was broken.

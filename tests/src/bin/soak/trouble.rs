@@ -7,7 +7,7 @@ use nook_base::clock;
 use nook_testkit::Signal;
 use nook_tests::report::loud;
 use rand::rngs::StdRng;
-use rand::seq::SliceRandom as _;
+use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::house::House;
@@ -17,6 +17,9 @@ const PAUSE_MS: std::ops::Range<u64> = 1_000..4_000;
 
 /// How long a fault lasts, in ms; the longest is longer than a link is waited for.
 const LASTS_MS: std::ops::Range<u64> = 300..5_000;
+
+/// The same without hangs: a device that sleeps does so for longer than any step is waited for.
+const SLEEPS_MS: std::ops::Range<u64> = 5_000..12_000;
 
 /// One fault of so many meets two nodes at once.
 const TWO_OF: u32 = 5;
@@ -55,6 +58,9 @@ impl Fault {
         Self::WorkerFrozen,
     ];
 
+    /// What devices do by themselves or by their owners' hands: they come and go, sleep and pause.
+    const OF_DEVICES: [Self; 4] = [Self::Killed, Self::Drained, Self::Frozen, Self::Left];
+
     fn name(self) -> &'static str {
         match self {
             Self::Killed => "killed",
@@ -67,9 +73,36 @@ impl Fault {
     }
 }
 
+/// Which faults are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kinds {
+    /// All of them.
+    All,
+    /// None that stops a device for less than a few seconds or hurts its worker alone: nobody can
+    /// know before that such a hang will come, nor wait for less than it lasts.
+    NoHangs,
+}
+
+impl Kinds {
+    fn faults(self) -> &'static [Fault] {
+        match self {
+            Self::All => &Fault::ALL,
+            Self::NoHangs => &Fault::OF_DEVICES,
+        }
+    }
+
+    fn lasts_ms(self) -> std::ops::Range<u64> {
+        match self {
+            Self::All => LASTS_MS,
+            Self::NoHangs => SLEEPS_MS,
+        }
+    }
+}
+
 /// Makes faults for `span`, and mends the last ones; how many of each kind were made.
 pub(crate) async fn make(
     house: &mut House,
+    kinds: Kinds,
     seed: u64,
     span: Duration,
 ) -> anyhow::Result<BTreeMap<&'static str, u32>> {
@@ -88,7 +121,7 @@ pub(crate) async fn make(
         hosts.truncate(if random.random_ratio(1, TWO_OF) { 2 } else { 1 });
         let mut hurt = Vec::new();
         for host in hosts {
-            let mut fault = Fault::ALL[random.random_range(0..Fault::ALL.len())];
+            let mut fault = *kinds.faults().choose(&mut random).unwrap_or(&Fault::Drained);
             if house.is_to_stay(host) && matches!(fault, Fault::Killed | Fault::Left) {
                 fault = Fault::Drained;
             }
@@ -105,7 +138,7 @@ pub(crate) async fn make(
             *made.entry(fault.name()).or_default() += 1;
             begin(house, host, fault).await?;
         }
-        tokio::time::sleep(Duration::from_millis(random.random_range(LASTS_MS))).await;
+        tokio::time::sleep(Duration::from_millis(random.random_range(kinds.lasts_ms()))).await;
         for (host, fault) in hurt {
             mend(house, host, fault).await?;
         }
@@ -152,6 +185,13 @@ async fn mend(house: &mut House, host: usize, fault: Fault) -> anyhow::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_hangs_no_worker_is_hurt_alone_and_nothing_is_short() {
+        let faults = Kinds::NoHangs.faults();
+        assert!(!faults.contains(&Fault::WorkerKilled) && !faults.contains(&Fault::WorkerFrozen));
+        assert!(Kinds::NoHangs.lasts_ms().start >= Kinds::All.lasts_ms().end);
+    }
 
     #[test]
     fn every_kind_of_fault_has_its_own_name() {
