@@ -58,9 +58,18 @@ struct Measured {
 struct Figures {
     #[serde(flatten)]
     view: BenchView,
-    /// Root mean square of the differences from the first device's logits, over that of these;
-    /// absent for that one.
-    logits_off: Option<f64>,
+    /// How far its logits are from the first device's; absent for that one.
+    #[serde(flatten)]
+    off: Option<Off>,
+}
+
+/// How far logits are from others, over the root mean square of those.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Off {
+    /// Root mean square of the differences.
+    logits_off: f64,
+    /// The largest difference.
+    logits_off_max: f64,
 }
 
 pub(crate) async fn run(wish: Bench) -> anyhow::Result<ExitCode> {
@@ -166,21 +175,31 @@ async fn in_a_process(wish: &Bench, backend: Backend) -> anyhow::Result<BenchVie
 /// Takes the logits out of `view`, as far as they are not what all others are compared with.
 fn compared(mut view: BenchView, first: &mut Option<Vec<f32>>) -> Figures {
     let logits = std::mem::take(&mut view.logits);
-    let logits_off = first.as_ref().map(|first| relative(&logits, first));
+    let off = first.as_ref().map(|first| Off::of(&logits, first));
     first.get_or_insert(logits);
-    Figures { view, logits_off }
+    Figures { view, off }
 }
 
-/// Root mean square of the differences, over that of `expected`.
-fn relative(got: &[f32], expected: &[f32]) -> f64 {
-    if got.len() != expected.len() {
-        return f64::INFINITY;
+impl Off {
+    /// How far `got` is from `expected`.
+    fn of(got: &[f32], expected: &[f32]) -> Self {
+        if got.len() != expected.len() {
+            return Self { logits_off: f64::INFINITY, logits_off_max: f64::INFINITY };
+        }
+        let root_mean_square = |numbers: &mut dyn Iterator<Item = f64>| {
+            let sum: f64 = numbers.map(|number| number * number).sum();
+            (sum / expected.len().max(1) as f64).sqrt()
+        };
+        let differences = || got.iter().zip(expected).map(|(a, b)| f64::from(*a) - f64::from(*b));
+        let size = root_mean_square(&mut expected.iter().map(|it| f64::from(*it)));
+        let size = size.max(f64::MIN_POSITIVE);
+        // `f64::max` leaves out what is no number; such a logit is as far off as can be.
+        let most = differences()
+            .map(f64::abs)
+            .fold(0.0, |most, it| if it.is_nan() { f64::INFINITY } else { it.max(most) });
+        let logits_off = root_mean_square(&mut differences()) / size;
+        Self { logits_off, logits_off_max: most / size }
     }
-    let square = |number: f64| number * number;
-    let off: f64 =
-        got.iter().zip(expected).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
-    let size: f64 = expected.iter().map(|number| square(f64::from(*number))).sum();
-    (off / size.max(f64::MIN_POSITIVE)).sqrt()
 }
 
 fn show(report: &Report, wish: &Bench) {
@@ -199,19 +218,20 @@ fn show(report: &Report, wish: &Bench) {
     ));
     let unknown = || "-".to_owned();
     let row = |device: &Measured| match &device.figures {
-        Some(Figures { view, logits_off }) => vec![
+        Some(Figures { view, off }) => vec![
             view.backend.clone(),
             format!("{:.1}", view.prompt_per_second),
             format!("{:.1}", view.tokens_per_second),
             format!("{:.1}", view.streams_per_second),
             view.memory_bytes.map_or_else(unknown, megabytes),
             view.gpu_bytes.map_or_else(unknown, megabytes),
-            logits_off.map_or_else(unknown, |off| format!("{off:.1e}")),
+            off.map_or_else(unknown, |off| format!("{:.1e}", off.logits_off)),
+            off.map_or_else(unknown, |off| format!("{:.1e}", off.logits_off_max)),
             output::plain(&view.device),
         ],
         None => {
             let problem = device.problem.clone().unwrap_or_default();
-            let figures = std::iter::repeat_with(unknown).take(6);
+            let figures = std::iter::repeat_with(unknown).take(7);
             [device.asked.clone()].into_iter().chain(figures).chain([problem]).collect()
         }
     };
@@ -219,11 +239,24 @@ fn show(report: &Report, wish: &Bench) {
     let prompt = format!("PROMPT OF {}", wish.prompt);
     let streams = format!("{} AT ONCE", wish.streams);
     output::table(
-        &["DEVICE", &prompt, "TOKENS", &streams, "MB", "MB OF CARD", "OFF", "WHAT IT IS"],
+        &[
+            "DEVICE",
+            &prompt,
+            "TOKENS",
+            &streams,
+            "MB",
+            "MB OF CARD",
+            "OFF",
+            "AT MOST",
+            "WHAT IT IS",
+        ],
         &rows,
     );
     output::line("Prompt, tokens and all at once: tokens a second, the best of three rounds.");
-    output::line("Off: how far the logits are from those of the first device.");
+    output::line(
+        "Off: how far the logits are from those of the first device, as a part of their size; at most: \
+         the one that is farthest.",
+    );
     if let Some(file) = &wish.save {
         output::line(format!("Kept in {}", file.display()));
     }
@@ -252,9 +285,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_far_logits_are_apart_is_told_as_a_share_of_them() {
-        assert_eq!(relative(&[3.0, 4.0], &[3.0, 4.0]), 0.0);
-        assert!((relative(&[3.0, 4.5], &[3.0, 4.0]) - 0.1).abs() < 1e-9);
-        assert_eq!(relative(&[1.0], &[1.0, 2.0]), f64::INFINITY);
+    fn logits_are_compared_as_a_whole_and_by_the_one_that_is_farthest() {
+        let expected = [3.0, -3.0, 3.0, -3.0];
+        assert_eq!(Off::of(&expected, &expected), Off { logits_off: 0.0, logits_off_max: 0.0 });
+        let off = Off::of(&[3.0, -3.0, 3.0, 3.0], &expected);
+        assert_eq!(off, Off { logits_off: 1.0, logits_off_max: 2.0 });
+        let odd = Off::of(&[3.0, f32::NAN, 3.0, -3.0], &expected);
+        assert!(odd.logits_off.is_nan() && odd.logits_off_max.is_infinite(), "{odd:?}");
+        assert!(Off::of(&[], &expected).logits_off.is_infinite());
     }
 }

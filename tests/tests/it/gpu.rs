@@ -258,6 +258,7 @@ fn a_bench_puts_devices_side_by_side_and_says_of_each_why_it_has_no_figures() ->
     }
     assert!(native["logits_off"].is_null() && native["gpu_bytes"].is_null(), "{native}");
     assert!(gpu["logits_off"].as_f64().is_some_and(|off| off < 1e-3), "{gpu}");
+    assert!(gpu["logits_off_max"].as_f64().is_some_and(|off| off < 1e-2), "{gpu}");
     assert!(gpu["gpu_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{gpu}");
     let problem = none["problem"].as_str().unwrap_or_default();
     assert!(problem.contains("gpu:63") && none["backend"].is_null(), "{none}");
