@@ -255,6 +255,20 @@ describe('settings', () => {
     expect(backend.house.settings.values['distributed_inference.backend']).toBe('auto');
   });
 
+  it('offer each graphics card alone, where there are several', async () => {
+    await go('settings');
+    const choice = screen.getByTestId<HTMLSelectElement>('use-card');
+    const card = { memory_bytes: 8e9, shares_memory: false, own_bytes: 0, lent_bytes: 0 };
+    const names = (): (string | null)[] => [...choice.options].map((option) => option.textContent);
+    backend.change((house) => { house.sharing.gpus = [{ ...card, number: 0, name: 'Radeon' }, { ...card, number: 2, name: 'GeForce' }]; });
+    await vi.waitFor(() => { expect(names().slice(3)).toEqual(['Only Radeon', 'Only GeForce']); });
+    await user.selectOptions(choice, 'gpu:2');
+    expect(backend.house.settings.values['distributed_inference.backend']).toBe('gpu:2');
+    await vi.waitFor(() => { expect(choice.selectedOptions[0]?.textContent).toBe('Only GeForce'); });
+    backend.change((house) => { house.sharing.gpus = [{ ...card, number: 0, name: 'GeForce' }, { ...card, number: 2, name: 'GeForce' }]; });
+    await vi.waitFor(() => { expect(names().slice(3)).toEqual(['Only GeForce (0)', 'Only GeForce (2)']); });
+  });
+
   it('keep the language and load the page anew', () => {
     const reload = vi.fn();
     state.speak('de', reload);

@@ -110,6 +110,7 @@ export const house: Strings['house'] = {
       gpu: 'Immer',
       native: 'Nie',
     },
+    only: (card) => `Nur ${card}`,
     named: (backend) => `Wie in der Datei eingestellt: ${backend}`,
     hint: 'Automatisch: Dieser Computer misst Prozessor und Grafikkarte, während er sonst nichts zu tun hat, und nimmt, was mindestens ein Fünftel früher antwortet. Eine laufende Antwort geht dort weiter, wo sie begann. „Prüfung“ sagt, was gefunden wurde.',
   },

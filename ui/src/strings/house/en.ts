@@ -128,6 +128,7 @@ export const house = {
       gpu: 'Always',
       native: 'Never',
     },
+    only: (card: string) => `Only ${card}`,
     named: (backend: string) => `As set in the file: ${backend}`,
     hint: 'Automatically: this computer measures the processor and the graphics card while it has nothing else to do, and takes what answers at least a fifth sooner. A reply that runs goes on where it began. Checks says what was found.',
   },
