@@ -237,6 +237,13 @@ actions! {
         /// Installs the newer version that the view shows. It is loaded and checked first; then the
         /// program starts anew, as after `restart_when_quiet`.
         install_update as InstallUpdate() -> (), for [Window, Control];
+        /// Takes a package of a release from a device of the house that has it, into the place where
+        /// whoever installs it looks first. Returns once all of it is here and is what the signed list
+        /// names; refused where no device that is linked now has it.
+        bring_update as BringUpdate(
+            /// SHA-256 of the package, in hexadecimal.
+            sha256: String,
+        ) -> (), for [Control];
         /// Starts the program anew once no reply is under way, and no stream of another device or
         /// not for long: after its files were replaced. Counts for ten seconds, and is given again
         /// for as long as whoever asks watches over it. Refused where the program cannot start

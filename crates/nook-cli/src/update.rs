@@ -14,7 +14,9 @@ use anyhow::{Context as _, bail};
 use nook_api::NodeCalls as _;
 use nook_base::clock;
 use nook_control::{Client, ClientError};
-use nook_update::{Claim, InstallError, Installed, Offer, Portable, SwapStage, Updates};
+use nook_update::{
+    Claim, InstallError, Installed, Offer, Portable, SwapStage, UpdateError, Updates,
+};
 use semver::Version;
 use tokio::task::spawn_blocking;
 
@@ -85,7 +87,7 @@ impl Run {
     async fn update(&self, now: bool) -> anyhow::Result<()> {
         let updates = self.updates.clone();
         let claim = spawn_blocking(move || updates.claim()).await??;
-        let Some(offer) = self.updates.look(&claim, &self.running, &self.installed).await? else {
+        let Some(offer) = self.look(&claim).await? else {
             self.say(None, false);
             return Ok(());
         };
@@ -96,25 +98,57 @@ impl Run {
                 return Ok(());
             }
         };
+        let client = connection::client(self.home.as_ref())?;
+        self.bring(&client, &offer).await;
         let archive = self.download(&claim, &offer).await?;
         let (running, version) = (self.running.clone(), offer.version.clone());
         at(&prefix, move |it| it.prepare(&archive, &running, &version)).await?;
-        let client = connection::client(self.home.as_ref())?;
         if client.is_running().await {
             self.restart(&client, &prefix, &offer.version, &claim).await?;
         } else {
             at(&prefix, Portable::finish).await?;
         }
-        let updates = self.updates.clone();
-        spawn_blocking(move || updates.clear_downloads(&claim)).await?;
+        let (updates, package) = (self.updates.clone(), offer.package.clone());
+        spawn_blocking(move || updates.clear_downloads(&claim, &package)).await?;
         self.say(Some(&offer), true);
         Ok(())
+    }
+
+    /// The newer version, from the server; where none answers, from the list that is held here: the
+    /// node may have taken a newer one from another device.
+    async fn look(&self, claim: &Claim) -> anyhow::Result<Option<Offer>> {
+        let error = match self.updates.look(claim, &self.running, &self.installed).await {
+            Err(error @ UpdateError::Fetch(_)) => error,
+            looked => return Ok(looked?),
+        };
+        let updates = self.updates.clone();
+        let held = spawn_blocking(move || updates.held()).await?;
+        let offer = held.map(|it| Updates::offer(&it.manifest, &self.running, &self.installed));
+        let Some(offer) = offer.and_then(Result::ok).flatten() else { return Err(error.into()) };
+        if !self.json {
+            output::note(format!("{error}. The list that this computer has is used."));
+        }
+        Ok(Some(offer))
+    }
+
+    /// Lets the node take the package from a device of the house, if one has it. What does not come
+    /// from there comes from the internet.
+    async fn bring(&self, client: &Client, offer: &Offer) {
+        if !client.is_running().await {
+            return;
+        }
+        match client.bring_update(offer.package.sha256.clone()).await {
+            Ok(()) if !self.json => output::note("the package came from a device of the house"),
+            Ok(()) => {}
+            Err(error) => tracing::info!(%error, "no device of the house gives the package"),
+        }
     }
 
     async fn download(&self, claim: &Claim, offer: &Offer) -> anyhow::Result<PathBuf> {
         let stop = tokio_util::sync::CancellationToken::new();
         let told = tokio::sync::watch::Sender::default();
-        if !self.json {
+        let held = self.updates.has_whole(&offer.package);
+        if !self.json && !held {
             let (file, megabytes) = (&offer.package.file, offer.package.bytes as f64 / 1e6);
             output::note(format!("downloading {file} ({megabytes:.1} MB)"));
         }

@@ -15,13 +15,14 @@ use tokio_util::sync::CancellationToken;
 use crate::answer::Version;
 use crate::error::FetchError;
 use crate::fetching::{Fetched, Fetcher, Pin, fetched, judged};
-use crate::folder::Folder;
+use crate::files::FileOrder;
+use crate::folder::{FileKey, Folder};
 use crate::held::Held;
 use crate::house_source::HouseSource;
 use crate::limits::DISK_RESERVE_BYTES;
 use crate::part::Left;
 use crate::progress::{Phase, Progress};
-use crate::seats::Seat;
+use crate::seats::{Seat, Seats};
 use crate::waiting::{Tries, Waiting, watched};
 
 /// Stands in the note of a part where a server would: all devices of the house have the same file.
@@ -96,6 +97,16 @@ pub enum Halt {
     Nobody,
 }
 
+/// What a copy is called and what it must be.
+struct Wanted<'a> {
+    /// Its place in the folder, and how it is written there.
+    place: (FileKey, String),
+    /// Bytes under the same mark go on with each other, whoever sent them.
+    mark: &'a str,
+    /// SHA-256 of the whole file, where it is known before.
+    expected: Option<&'a str>,
+}
+
 /// A copy under way.
 struct Copying<'a, B: Bringer> {
     fetcher: &'a Fetcher,
@@ -122,16 +133,49 @@ impl Fetcher {
         stop: &CancellationToken,
         told: &watch::Sender<Progress>,
     ) -> Result<Fetched, FetchError> {
-        let (key, text) = (order.source.key(), order.source.file());
         let expected = order.pin.sha256.as_deref();
+        let wanted = Wanted {
+            place: (order.source.key(), order.source.file()),
+            mark: &order.source.model().to_string(),
+            expected,
+        };
+        self.bring(folder, wanted, bringer, seat, (stop, told)).await
+    }
+
+    /// Copies the file of `order` into the place where [`Fetcher::fetch_file`] would put it, with
+    /// what `bringer` brings. Ends as [`Fetcher::copy`] does; nothing but the file of this length and
+    /// digest stays.
+    pub async fn bring_file(
+        &self,
+        folder: &Folder,
+        order: &FileOrder,
+        bringer: &mut impl Bringer,
+        stop: &CancellationToken,
+        told: &watch::Sender<Progress>,
+    ) -> Result<Fetched, FetchError> {
+        let expected = Some(order.sha256.as_str());
+        let wanted = Wanted { place: order.place(), mark: &order.sha256, expected };
+        // Nobody else waits for one of these.
+        let Some(seat) = Seats::new(1).take() else { return Err(FetchError::Lost) };
+        self.bring(folder, wanted, bringer, seat, (stop, told)).await
+    }
+
+    async fn bring(
+        &self,
+        folder: &Folder,
+        wanted: Wanted<'_>,
+        bringer: &mut impl Bringer,
+        seat: Seat,
+        (stop, told): (&CancellationToken, &watch::Sender<Progress>),
+    ) -> Result<Fetched, FetchError> {
+        let Wanted { place: (key, text), mark, expected } = wanted;
         let part = match self.open(folder, key, text, stop, told).await? {
             Left::Whole(whole) => return judged(whole, expected),
             Left::Part(part) => part,
         };
         let held = Held::of(part);
         let mut copying = Copying { fetcher: self, bringer, seat, stop, told, held };
-        let mark = order.source.model().to_string();
-        if let Err(error) = copying.load(&mark).await {
+        if let Err(error) = copying.load(mark).await {
             return Err(copying.held.kept(error).await.0);
         }
         told.send_modify(|progress| progress.phase = Phase::Finishing);

@@ -6,6 +6,7 @@
 //! a length and a time, and judged by whoever asked.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -17,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{plain, untrusted};
 use crate::error::FetchError;
 use crate::fetching::{Desk, Fetched, Fetcher};
-use crate::folder::{FileKey, Folder};
+use crate::folder::{FileKey, Folder, file_of};
 use crate::limits::REDIRECTS_MAX;
+use crate::part::is_whole;
 use crate::progress::Progress;
 use crate::redirects::follow;
 use crate::run::{Shape, is_redirect};
@@ -89,6 +91,41 @@ impl FromStr for Address {
     }
 }
 
+impl FileOrder {
+    /// Its place in a folder, and how it is written there. Another digest is another file, also at
+    /// the same address.
+    pub(crate) fn place(&self) -> (FileKey, String) {
+        let text = format!("{} {}", self.address, self.sha256);
+        (FileKey::of(self.address.file_name(), &text), text)
+    }
+}
+
+impl Folder {
+    /// Where the file of `order` lies, if all of it is here. Waits for the disk.
+    #[must_use]
+    pub fn whole_file(&self, order: &FileOrder) -> Option<PathBuf> {
+        let (key, text) = order.place();
+        let file = |kind| file_of(self.path(), &key, kind);
+        is_whole(&file("json"), &file("gguf"), &text).then(|| file("gguf"))
+    }
+
+    /// Deletes everything but the file of `order`, and what others write just now. Waits for the
+    /// disk.
+    pub fn keep_only(&self, order: Option<&FileOrder>) -> Result<(), FetchError> {
+        let kept = order.map(|order| order.place().0);
+        for key in self.keys() {
+            if Some(&key) == kept.as_ref() {
+                continue;
+            }
+            match self.discard(&key) {
+                Ok(()) | Err(FetchError::Busy { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Fetcher {
     /// Fetches `order` into `folder`, going on where an earlier run ended. `told` hears how far it
     /// is.
@@ -103,9 +140,7 @@ impl Fetcher {
         told: &watch::Sender<Progress>,
     ) -> Result<Fetched, FetchError> {
         let Address(url) = &order.address;
-        // Another digest is another file, also at the same address.
-        let text = format!("{url} {}", order.sha256);
-        let key = FileKey::of(order.address.file_name(), &text);
+        let (key, text) = order.place();
         let shape = Shape::of_bytes(order.bytes);
         let desk = Desk { folder, name: (&key, &text), shape, stop, told };
         let expected = Some(order.sha256.as_str());

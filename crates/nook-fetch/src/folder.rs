@@ -181,7 +181,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-fn file_of(folder: &Path, key: &FileKey, kind: &str) -> PathBuf {
+pub(crate) fn file_of(folder: &Path, key: &FileKey, kind: &str) -> PathBuf {
     folder.join(format!("{}.{kind}", key.0))
 }
 

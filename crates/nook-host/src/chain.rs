@@ -37,7 +37,7 @@ use nook_wire::{Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::events::HostEvent;
-use super::giving::{self, Giving};
+use super::giving::{self, Asked, Giving};
 use super::refusal::{end_code, error, opening, refuse};
 use super::terms::{CopyPass, NamedCall, NamedCalls};
 use nook_resources::adverts::AdvertBook;
@@ -184,11 +184,13 @@ pub(crate) async fn relay_or_refuse(
 ) {
     match opening(&mut call).await {
         Ok(Some(Message::Relay(ticket))) => present(peer, ticket, call, &events).await,
-        Ok(Some(Message::Want(want))) => giving::give(copies, &giving, want, call).await,
-        Ok(Some(_)) => {
-            tracing::info!(?peer, code = %error.code, "a call was refused");
-            refuse(call, error).await;
-        }
+        Ok(Some(message)) => match Asked::of(&message) {
+            Some(want) => giving::give(copies, &giving, want, call).await,
+            None => {
+                tracing::info!(?peer, code = %error.code, "a call was refused");
+                refuse(call, error).await;
+            }
+        },
         // The other side has left already.
         Ok(None) => {}
         Err(late) => refuse(call, late).await,

@@ -3,9 +3,11 @@
 //! [`give`] takes the proof of the gate. It reads the model's file in pieces where the library
 //! holds it open, and ends at any moment when trust falls or the model is given no more. A device
 //! that takes slowly slows its own call by its credit, and one that takes nothing is gone after a
-//! while. The manifest of a model is given under the same terms as its file.
+//! while. The manifest of a model is given under the same terms as its file, and so is what this
+//! computer has of a release of this program.
 
 mod manifests;
+mod releases;
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,10 +17,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use nook_base::{ErrorCode, ModelDigest};
 use nook_mux::{Call, CallReceiver, CallSender};
-use nook_wire::{Document, Message, PIECE_BYTES_MAX, Piece, Want, WireError, chunks_of};
+use nook_wire::{
+    Document, Message, PIECE_BYTES_MAX, Piece, Want, WantRelease, WireError, chunks_of,
+};
 use tokio::sync::{Semaphore, watch};
 
 use self::manifests::{Manifests, NoManifest};
+use self::releases::release_range;
+pub use self::releases::{GivenPackage, GivenRelease};
 use super::refusal::error;
 use super::terms::{CopyPass, Given};
 use nook_resources::traffic::Traffic;
@@ -39,6 +45,8 @@ const LATER: &str = "That device is still reading the model. Try again shortly."
 pub struct Giving {
     /// What is given now; calls under way watch it.
     given: Arc<watch::Sender<Arc<Vec<Given>>>>,
+    /// The same of a release of this program.
+    release: Arc<watch::Sender<Arc<GivenRelease>>>,
     /// One permit for each call that files are given on.
     permits: Arc<Semaphore>,
     traffic: Traffic,
@@ -49,8 +57,9 @@ impl Giving {
     /// Gives nothing yet.
     pub fn new(traffic: Traffic) -> Self {
         let given = Arc::new(watch::channel(Arc::default()).0);
+        let release = Arc::new(watch::channel(Arc::default()).0);
         let permits = Arc::new(Semaphore::new(COPIES_MAX));
-        Self { given, permits, traffic, manifests: Manifests::default() }
+        Self { given, release, permits, traffic, manifests: Manifests::default() }
     }
 
     /// The same, but manifests that were worked out are kept in `folder` for the next start; it is
@@ -63,6 +72,31 @@ impl Giving {
     /// Gives these from now on, and what is not among them no more.
     pub fn give(&self, given: Arc<Vec<Given>>) {
         self.given.send_replace(given);
+    }
+
+    /// Gives this of a release from now on.
+    pub fn give_release(&self, release: Arc<GivenRelease>) {
+        self.release.send_replace(release);
+    }
+}
+
+/// What is asked for on a call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Asked {
+    /// Bytes of a model.
+    Model(Want),
+    /// Bytes of a release of this program.
+    Release(WantRelease),
+}
+
+impl Asked {
+    /// What `message` asks for, if it asks for bytes.
+    pub(crate) fn of(message: &Message) -> Option<Self> {
+        match message {
+            Message::Want(want) => Some(Self::Model(*want)),
+            Message::WantRelease(want) => Some(Self::Release(*want)),
+            _ => None,
+        }
     }
 }
 
@@ -85,7 +119,7 @@ enum Over {
 pub(crate) async fn give(
     pass: Result<CopyPass, WireError>,
     giving: &Giving,
-    want: Want,
+    want: Asked,
     call: Call<Message>,
 ) {
     let (mut to_taker, mut from_taker) = call.split();
@@ -106,7 +140,7 @@ pub(crate) async fn give(
         Over::Left => to_taker.close(None),
         Over::Refused(error) => {
             let code = error.code;
-            tracing::info!(model = ?want.model, %code, "a copy was refused or has ended");
+            tracing::info!(?want, %code, "a copy was refused or has ended");
             // The taker may have left already; then there is nobody to tell.
             let _ = send(Message::Error(error), &mut to_taker).await;
             to_taker.close(Some(code));
@@ -117,7 +151,7 @@ pub(crate) async fn give(
 /// Answers one question after the other; why there is none any more.
 async fn serve(
     taker: &Taker<'_>,
-    mut want: Want,
+    mut want: Asked,
     to_taker: &mut CallSender<Message>,
     from_taker: &mut CallReceiver<Message>,
 ) -> Over {
@@ -126,7 +160,7 @@ async fn serve(
         return Over::Refused(error(ErrorCode::Busy, why));
     };
     let peer = taker.pass.pass.peer();
-    tracing::info!(?peer, model = ?want.model, from = want.from, "giving a model");
+    tracing::info!(?peer, ?want, "giving");
     loop {
         let mut early = None;
         let sent = {
@@ -138,12 +172,13 @@ async fn serve(
                     // The last piece may have come before this side is through with it, as while it
                     // lets others go first. Whatever else is said before that is the end.
                     said = from_taker.recv(), if early.is_none() => match said {
-                        Ok(Message::Want(next)) => early = Some(next),
-                        _ => return Over::Left,
+                        Ok(said) => match Asked::of(&said) {
+                            Some(next) => early = Some(next),
+                            None => return Over::Left,
+                        },
+                        Err(_) => return Over::Left,
                     },
-                    () = withdrawn(taker.giving.given.subscribe(), want.model) => {
-                        return not_given(want.model);
-                    }
+                    over = withdrawn(taker.giving.given.subscribe(), &want) => return over,
                     sent = &mut sending => break sent,
                 }
             }
@@ -157,15 +192,17 @@ async fn serve(
         }
         let next = tokio::select! {
             biased;
-            () = withdrawn(taker.giving.given.subscribe(), want.model) => return not_given(want.model),
+            over = withdrawn(taker.giving.given.subscribe(), &want) => return over,
             next = tokio::time::timeout(TAKER_LIMIT, from_taker.recv()) => next,
         };
         match next {
-            Ok(Ok(Message::Want(next))) => want = next,
-            Ok(Ok(_)) => {
-                let why = "a copy asks for one range after the other";
-                return Over::Refused(error(ErrorCode::BadRequest, why));
-            }
+            Ok(Ok(said)) => match Asked::of(&said) {
+                Some(next) => want = next,
+                None => {
+                    let why = "a copy asks for one range after the other";
+                    return Over::Refused(error(ErrorCode::BadRequest, why));
+                }
+            },
             Ok(Err(_)) => return Over::Left,
             Err(_) => return Over::Refused(error(ErrorCode::PipelineStalled, "")),
         }
@@ -175,12 +212,15 @@ async fn serve(
 /// Sends the bytes of one range.
 async fn range(
     taker: &Taker<'_>,
-    want: &Want,
+    want: &Asked,
     to_taker: &mut CallSender<Message>,
 ) -> Result<(), Over> {
-    match want.document {
-        Document::File => file_range(taker, want, to_taker).await,
-        Document::Manifest => manifest_range(taker, want, to_taker).await,
+    match want {
+        Asked::Release(want) => release_range(taker, want, to_taker).await,
+        Asked::Model(want) => match want.document {
+            Document::File => file_range(taker, want, to_taker).await,
+            Document::Manifest => manifest_range(taker, want, to_taker).await,
+        },
     }
 }
 
@@ -237,12 +277,12 @@ async fn manifest_range(
 
 /// The range of a document of `length` bytes that is asked for.
 fn asked(want: &Want, length: u64) -> Result<Range<u64>, Over> {
-    want.range(length).ok_or_else(|| {
-        let Want { from, bytes, .. } = want;
-        let why =
-            format!("{bytes} bytes from {from} on are no range of a document of {length} bytes");
-        Over::Refused(error(ErrorCode::BadRequest, &why))
-    })
+    want.range(length).ok_or_else(|| no_range(want.from, want.bytes, length))
+}
+
+fn no_range(from: u64, bytes: u64, length: u64) -> Over {
+    let why = format!("{bytes} bytes from {from} on are no range of a document of {length} bytes");
+    Over::Refused(error(ErrorCode::BadRequest, &why))
 }
 
 /// Bytes of the next piece of `at..end`.
@@ -280,13 +320,16 @@ fn not_given(model: ModelDigest) -> Over {
     Over::Refused(error(ErrorCode::NotFound, &why))
 }
 
-/// Waits until `model` is not given any more; not at all where it never was.
-async fn withdrawn(mut given: watch::Receiver<Arc<Vec<Given>>>, model: ModelDigest) {
+/// Waits until what is asked for is not given any more; not at all where it never was. What there
+/// is of a release is looked up with each range.
+async fn withdrawn(mut given: watch::Receiver<Arc<Vec<Given>>>, want: &Asked) -> Over {
+    let Asked::Model(Want { model, .. }) = *want else { return std::future::pending().await };
     let lacks = |given: &Arc<Vec<Given>>| given.iter().all(|given| given.model != model);
     if given.wait_for(lacks).await.is_err() {
         // The node is leaving, and every task with it.
         std::future::pending::<()>().await;
     }
+    not_given(model)
 }
 
 async fn read(given: Given, at: u64, count: u32) -> Result<Bytes, Over> {

@@ -35,7 +35,7 @@ mod tools;
 mod usage;
 
 pub use self::events::{Fetched, Guests, HostEffect, HostEvent, OwnSpeed, Surroundings};
-pub use self::giving::Giving;
+pub use self::giving::{GivenPackage, GivenRelease, Giving};
 pub use self::lent::Lent;
 pub use self::machine::{Host, worker_limits};
 pub use self::runner::Runner;

@@ -12,13 +12,13 @@ use nook_base::{ErrorCode, LayerRange, ModelPart, PeerId, clock};
 use nook_mux::Call;
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Ticket};
-use nook_wire::{Message, OffloadRequest, Open, Want, WireError, WireMessage, WorkerMessage};
+use nook_wire::{Message, OffloadRequest, Open, WireError, WireMessage, WorkerMessage};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use self::meter::Meter;
 use super::chain::{self, Chains};
-use super::giving;
+use super::giving::{self, Asked};
 use super::lent::Lent;
 use super::offload;
 use super::proxy::{self, Ends};
@@ -85,8 +85,8 @@ enum Begun {
     Relay(Box<Ticket>),
     /// A whole request, of which no id has come yet.
     Whole(Box<OffloadRequest>),
-    /// A model's file, which another gate decides on.
-    Copy(Want),
+    /// A file, which another gate decides on.
+    Copy(Asked),
     /// The other side has left.
     Nothing,
 }
@@ -101,11 +101,13 @@ async fn open(
     let Some(message) = opening(call).await? else {
         return Ok(Begun::Nothing);
     };
+    if let Some(want) = Asked::of(&message) {
+        return Ok(Begun::Copy(want));
+    }
     let open = match message {
         Message::Open(open) => open,
         Message::Relay(ticket) => return Ok(Begun::Relay(ticket)),
         Message::OffloadRequest(ask) => return Ok(Begun::Whole(ask)),
-        Message::Want(want) => return Ok(Begun::Copy(want)),
         _ => return Err(error(ErrorCode::BadRequest, "a call begins with OPEN")),
     };
     let lent = find(&terms.lent, &open)?;

@@ -32,7 +32,7 @@ use nook_resources::adverts::Heard;
 use nook_store::{HelpAnswer, Peer, Peers, PeersError, Settings};
 use nook_trust::pairing::PairingCode;
 use nook_trust::{DeviceName, Gate, TrustLevel};
-use nook_wire::{Advert, HelpTerms, Message, VersionMismatch};
+use nook_wire::{Advert, HelpTerms, Message, Releases, VersionMismatch};
 use tokio::sync::oneshot;
 
 pub(crate) use help::Offered;
@@ -135,6 +135,8 @@ pub(crate) enum DeviceEffect {
     Requester(Event),
     /// The library is told.
     Library(LibraryEvent),
+    /// A linked device has this of a release of the program.
+    Releases(PeerId, Releases),
     /// What still was to be said to a device is not said any more.
     DropOutbox(PeerId),
     /// The problems of one subject are these now.
@@ -412,6 +414,11 @@ impl Devices {
             }
             Message::Have(have) => {
                 self.push(DeviceEffect::Library(LibraryEvent::Have(peer, have)));
+            }
+            Message::Releases(releases) => {
+                if self.linked.contains_key(&peer) {
+                    self.push(DeviceEffect::Releases(peer, releases));
+                }
             }
             Message::HelpTerms(terms) => {
                 if !terms.asks {

@@ -69,6 +69,7 @@ impl State {
             Of::Vitals { answer } => self.count_vitals(answer),
             Of::LookForUpdate { answer } => drop(answer.send(self.look_for_update())),
             Of::InstallUpdate { answer } => drop(answer.send(self.install_update())),
+            Of::BringUpdate { sha256, answer } => self.bring_update(&sha256, answer),
             Of::RestartWhenQuiet { answer } => drop(answer.send(self.restart_when_quiet())),
         }
     }

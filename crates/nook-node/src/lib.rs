@@ -8,8 +8,8 @@
 //! the loop; its own replies, what is measured and which layers lie where by `requester`, which
 //! `asking` joins to it. Both compute with `resources`. The models of this device, those that are
 //! on their way and the folder of all of them belong to `nook-library`, which `library` joins to
-//! it; `fits` says which fit. `updates`
-//! looks for new versions of the program. Conversations are kept by `chats`; what the owner chooses by
+//! it; `fits` says which fit. `updates` looks for new versions of the program, on a server and at
+//! other devices. Conversations are kept by `chats`; what the owner chooses by
 //! `preferences`. What front ends show is made in one place (`present`, `status_line`) from the
 //! plain types of `nook-api`.
 
@@ -22,6 +22,7 @@ mod devices;
 mod dispatch;
 mod doctor;
 mod fits;
+mod givers;
 mod hosting;
 mod library;
 mod linking;

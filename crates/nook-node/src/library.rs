@@ -7,15 +7,15 @@ use nook_api::NodeError;
 use nook_base::{LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_host::{Fetched, HostEvent};
 use nook_library::{
-    Answered, Giver, KeptEnds, LibraryEffect, LibraryEvent, PartFailure, PartNotice, PartWish,
+    Answered, KeptEnds, LibraryEffect, LibraryEvent, PartFailure, PartNotice, PartWish,
     Surroundings,
 };
 use nook_requester::Event;
 use nook_resources::catalogue::Entry;
-use nook_trust::purpose::CopyModels;
 
 use crate::devices::{name_of, paired};
 use crate::fits::Basis;
+use crate::givers::giver_of;
 use crate::preferences::not_changed;
 use crate::state::State;
 
@@ -30,10 +30,7 @@ impl State {
     fn library_effects(&mut self, event: LibraryEvent) -> Vec<LibraryEffect> {
         let Self { library, devices, links, .. } = self;
         let peers = devices.peers();
-        let giver = |peer: PeerId| {
-            let pass = devices.gate().admit::<CopyModels>(peer).ok()?;
-            Some(Giver { pass, link: links.link(peer)?, name: name_of(peers, peer) })
-        };
+        let giver = |peer: PeerId| giver_of(devices, links, peer);
         let around = Surroundings {
             now: clock::now(),
             unix: clock::unix_seconds(),

@@ -62,11 +62,13 @@ impl State {
                 self.publish_book();
                 self.drop_of_barred();
                 self.tell_library(LibraryEvent::TrustChanged);
+                self.tell_release();
             }
             DeviceEffect::PublishBook => self.publish_book(),
             DeviceEffect::Host(event) => self.tell_host(event),
             DeviceEffect::Requester(event) => self.ask(event),
             DeviceEffect::Library(event) => self.tell_library(event),
+            DeviceEffect::Releases(peer, releases) => self.on_releases(peer, releases),
             DeviceEffect::DropOutbox(peer) => self.outbox.forget(peer),
             DeviceEffect::Note(subject, troubles) => self.note(subject, troubles),
             DeviceEffect::Show => self.publish(),
@@ -97,6 +99,7 @@ impl State {
                 self.tell_devices(DeviceEvent::LinkUp(up));
                 let owed = self.outbox.linked(peer, link.mux().clone(), &self.tasks);
                 owed.into_iter().for_each(|kept| self.say_drop(peer, kept));
+                self.tell_release_to(peer);
                 self.tell_host(HostEvent::LinkUp(peer));
             }
             LinkEvent::Moved { link, found } => {
@@ -114,6 +117,7 @@ impl State {
                 tracing::info!(?peer, %reason, "disconnected");
                 self.ways.remove(&peer);
                 self.outbox.gone(peer);
+                self.release_gone(peer);
                 self.tell_devices(DeviceEvent::LinkDown(peer));
             }
             LinkEvent::IncomingCall { peer, call } => {

@@ -61,7 +61,7 @@ impl State {
             port: self.port.clone(),
             problems: self.troubles(),
             settings: settings_view(self.settings.settings()),
-            updates: self.updates.view(&self.restart),
+            updates: self.updates_view(),
         }
     }
 

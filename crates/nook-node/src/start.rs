@@ -139,7 +139,7 @@ struct Read {
     port_keys: PortKeys,
     chats: Chats,
     library: ModelLibrary,
-    traffic: Traffic,
+    giving: Giving,
     measured_file: MeasuredFile,
     measured: Measured,
     lent: LentDays,
@@ -243,7 +243,9 @@ fn read(
     });
     let lent = lent_days(&home);
     let (update_events, update_inbox) = mpsc::channel(EVENTS_MAX);
-    let updates = NewVersionsHere::of(home.data(), program, update_events);
+    let giving = Giving::new(traffic.clone()).keeping_manifests_in(library.manifests_folder());
+    let updates =
+        NewVersionsHere::of((home.data(), program), update_events, (giving.clone(), traffic));
     Ok(Read {
         updates: (updates, update_inbox),
         home,
@@ -254,7 +256,7 @@ fn read(
         port_keys,
         chats,
         library,
-        traffic,
+        giving,
         measured_file: file,
         measured,
         lent,
@@ -307,8 +309,7 @@ fn assemble(
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
     let shared = Shared::of(&links, &workers, &book, worker);
     let ledger = LentDaysFile::of(&home);
-    let giving = Giving::new(read.traffic).keeping_manifests_in(library.manifests_folder());
-    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, giving, tasks);
+    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, read.giving, tasks);
     let (library_runner, library_inbox) = start_library(&home, &workers, tasks);
     let devices = Devices::new(peers, settings.settings());
     let mut state = State {
@@ -443,6 +444,7 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.look_at_fits();
     state.tell_library(LibraryEvent::Started);
     state.list_port_keys();
+    state.read_held();
     state.publish();
     sightings
 }

@@ -2,8 +2,12 @@
 //!
 //! [`watch`] decides when. Looking is `nook-update`'s. Installing is left to `nook update --now`, the
 //! program of the portable package beside this one: it outlives this node, which it asks to start
-//! anew, and puts the old version back if the new one does not come up.
+//! anew, and puts the old version back if the new one does not come up. What one device of the house
+//! has, the others take from it: [`sharing`].
 
+mod bringing;
+mod house;
+mod sharing;
 mod watch;
 
 use std::ffi::OsString;
@@ -16,13 +20,18 @@ use std::sync::Arc;
 use nook_api::views::{NewerView, UpdateTrouble, UpdateWay, UpdatesView};
 use nook_api::{Again, NodeError, Restart, sentence};
 use nook_base::{ErrorCode, clock};
+use nook_host::{GivenRelease, Giving};
+use nook_resources::traffic::Traffic;
 use nook_update::{
-    Installed, Offer, PackageKind, Portable, Refusal, SeenError, UpdateError, Updates,
+    Claim, HeldRelease, Installed, Offer, PackageKind, Portable, Refusal, SeenError, UpdateError,
+    Updates,
 };
 use semver::Version;
 use tokio::sync::mpsc;
 
 use crate::state::State;
+use house::House;
+use sharing::NotTaken;
 use watch::{Effect, Event, Watch};
 
 /// What the last run of the installing program said.
@@ -38,6 +47,17 @@ pub(crate) enum UpdateEvent {
     Looked(Result<Option<Offer>, UpdateError>),
     /// The installing program has ended while this node still runs; what it said where it failed.
     InstallEnded(Result<(), String>),
+    /// What is held here of a release was read anew.
+    Held(Option<Box<HeldRelease>>),
+    /// A device of the house was asked for its list.
+    Taken {
+        /// Its name.
+        from: String,
+        /// The number that it said of the list.
+        serial: u64,
+        /// The newer version in it, if there is one.
+        taken: Result<Option<Offer>, NotTaken>,
+    },
 }
 
 /// What this node knows of new versions.
@@ -53,11 +73,24 @@ pub(crate) struct NewVersionsHere {
     installed: Installed,
     events: mpsc::Sender<UpdateEvent>,
     shown: UpdatesView,
+    /// The newer version that is shown.
+    offer: Option<Offer>,
+    /// The highest serial number of a list that was seen here.
+    known: u64,
+    house: House,
+    /// What other devices are given.
+    given: Arc<GivenRelease>,
+    giving: Giving,
+    traffic: Traffic,
 }
 
 impl NewVersionsHere {
     /// For the data folder `data` and the file of this program.
-    pub(crate) fn of(data: &Path, program: &Path, events: mpsc::Sender<UpdateEvent>) -> Self {
+    pub(crate) fn of(
+        (data, program): (&Path, &Path),
+        events: mpsc::Sender<UpdateEvent>,
+        (giving, traffic): (Giving, Traffic),
+    ) -> Self {
         let source = Updates::usual(data).inspect_err(|error| {
             tracing::warn!(%error, "nobody can be asked for new versions");
         });
@@ -73,12 +106,25 @@ impl NewVersionsHere {
         };
         let running = nook_base::VERSION.parse().ok();
         let watch = Watch::new(seen.checked, seen.failed.clone());
-        let (installed, failed) = (Installed::of(program), seen.failed);
-        Self { watch, source, running, failed, installed, events, shown }
+        Self {
+            watch,
+            source,
+            running,
+            failed: seen.failed,
+            installed: Installed::of(program),
+            events,
+            shown,
+            offer: None,
+            known: seen.serial,
+            house: House::default(),
+            given: Arc::default(),
+            giving,
+            traffic,
+        }
     }
 
     /// What front ends show of a program that starts itself again like this.
-    pub(crate) fn view(&self, restart: &Restart) -> UpdatesView {
+    fn view(&self, restart: &Restart) -> UpdatesView {
         let way = match &self.installed {
             Installed::Portable { .. } if restart.again().is_some() => UpdateWay::Itself,
             Installed::Managed(PackageKind::Deb) => UpdateWay::Apt,
@@ -96,12 +142,14 @@ fn taken_back(version: &Version) -> UpdateTrouble {
 
 fn newer(offer: Offer) -> NewerView {
     let Offer { version, package, notes, .. } = offer;
-    NewerView { version: version.to_string(), file: package.file, bytes: package.bytes, notes }
+    let (version, file, bytes) = (version.to_string(), package.file, package.bytes);
+    NewerView { version, file, bytes, notes, device: None }
 }
 
 impl State {
     /// Time has passed.
     pub(crate) fn watch_versions(&mut self) {
+        self.look_in_house();
         if self.updates.source.is_none() || self.updates.shown.is_installing {
             return;
         }
@@ -138,12 +186,9 @@ impl State {
         match event {
             UpdateEvent::Looked(Ok(offer)) => {
                 let version = offer.as_ref().map(|offer| offer.version.clone());
-                self.updates.shown.newer = offer.map(newer);
-                self.updates.shown.looked = Some(clock::unix_seconds());
-                let failed = self.updates.failed.as_ref();
-                let again = failed.filter(|failed| version.as_ref() == Some(failed));
-                self.updates.shown.trouble = again.map(taken_back);
+                self.show_offer(offer);
                 self.watch_event(Event::Looked(version));
+                self.read_held();
             }
             // This program is newer than the list, as one is that was built from the source.
             UpdateEvent::Looked(Err(UpdateError::Refused(Refusal::Downgrade { .. }))) => {
@@ -170,7 +215,20 @@ impl State {
                 let reason = sentence(&said);
                 self.updates.shown.trouble = Some(UpdateTrouble::NotInstalled { reason });
             }
+            UpdateEvent::Held(held) => self.on_held(held),
+            UpdateEvent::Taken { from, serial, taken } => self.on_taken(&from, serial, taken),
         }
+    }
+
+    /// Shows what a list has that was believed just now.
+    fn show_offer(&mut self, offer: Option<Offer>) {
+        let shown = &mut self.updates.shown;
+        shown.newer = offer.clone().map(newer);
+        shown.looked = Some(clock::unix_seconds());
+        let version = offer.as_ref().map(|offer| &offer.version);
+        let failed = self.updates.failed.as_ref();
+        shown.trouble = failed.filter(|failed| version == Some(failed)).map(taken_back);
+        self.updates.offer = offer;
     }
 
     fn watch_event(&mut self, event: Event) {
@@ -217,10 +275,15 @@ async fn look(
     running: &Version,
     installed: &Installed,
 ) -> Result<Option<Offer>, UpdateError> {
-    let claims = source.clone();
-    let claim = tokio::task::spawn_blocking(move || claims.claim()).await;
-    let claim = claim.map_err(|_| UpdateError::Lost)??;
+    let claim = claim(source).await?;
     source.look(&claim, running, installed).await
+}
+
+/// The right to look, on a thread that may wait for the disk.
+async fn claim(source: &Arc<Updates>) -> Result<Claim, UpdateError> {
+    let source = source.clone();
+    let claim = tokio::task::spawn_blocking(move || source.claim()).await;
+    Ok(claim.map_err(|_| UpdateError::Lost)??)
 }
 
 /// Runs `nook update --now` to its end; what it said where that did not work. Where it works, this
@@ -259,6 +322,11 @@ fn last_of(mut said: File) -> Option<String> {
     let text = String::from_utf8_lossy(&bytes);
     let last = text.lines().rev().find(|line| !line.trim().is_empty())?;
     Some(last.trim().trim_start_matches("error: ").to_owned())
+}
+
+/// The 32 bytes of a SHA-256 in hexadecimal.
+fn sha256_of(text: &str) -> Option<[u8; 32]> {
+    data_encoding::HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 fn refused(sentence: &str) -> NodeError {

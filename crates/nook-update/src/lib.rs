@@ -7,11 +7,14 @@
 //! one is never taken again. [`Portable`] unpacks an archive beside the installed version, lets the
 //! new program say its version, and swaps the two file by file; the swap is noted before it begins,
 //! so that whatever stops it, the old version comes back; [`RunningProgram`] becomes the new one.
+//! What it took, it keeps for other devices of the house ([`HeldRelease`]).
 //! Nothing here looks by itself: a node or a person asks.
 //!
 //! Which keys and which address a program believes is in one place, `release`. No release has been
 //! made yet, so both are empty, and nothing is asked of anybody.
 
+#[cfg(feature = "client")]
+mod held;
 #[cfg(feature = "client")]
 mod install;
 mod installed;
@@ -33,6 +36,8 @@ mod swap;
 #[cfg(feature = "client")]
 mod unpack;
 
+#[cfg(feature = "client")]
+pub use held::HeldRelease;
 #[cfg(feature = "client")]
 pub use install::{InstallError, Portable, SwapStage};
 pub use installed::{Installed, PackageKind};

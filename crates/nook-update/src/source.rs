@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nook_base::{clock, env};
+use nook_base::env;
 use nook_fetch::{
-    Address, AddressError, FetchError, Fetched, Fetcher, FileOrder, Folder, Hubs, Limits, Progress,
-    SystemRoom,
+    Address, AddressError, Bringer, FetchError, Fetched, Fetcher, FileOrder, Folder, Hubs, Limits,
+    Progress, SystemRoom,
 };
 use semver::Version;
 use tokio::sync::watch;
@@ -17,7 +17,7 @@ use crate::install::InstallError;
 use crate::installed::{Installed, PackageKind};
 use crate::keys::{KeyError, Keys};
 use crate::limits::{DOCUMENT_LIMIT, MANIFEST_BYTES_MAX, PACKAGE_LIMIT, SIGNATURE_BYTES_MAX};
-use crate::manifest::{Manifest, Offer, SIGNATURE_END, read};
+use crate::manifest::{Manifest, Offer, Package, SIGNATURE_END};
 use crate::refusal::Refusal;
 use crate::release;
 use crate::seen::{Held, Seen, SeenError};
@@ -91,6 +91,13 @@ pub struct Updates {
 #[derive(Debug)]
 pub struct Claim(Held);
 
+impl Claim {
+    /// Notes a list that was taken.
+    pub(crate) fn note(&self, serial: u64, checked: u64) -> Result<(), SeenError> {
+        self.0.note(serial, checked)
+    }
+}
+
 impl Updates {
     /// Updates of the data folder `data`, from where the environment says, else from where this
     /// program was built to look.
@@ -147,8 +154,7 @@ impl Updates {
         installed: &Installed,
     ) -> Result<Option<Offer>, UpdateError> {
         let manifest = self.list(claim).await?;
-        let kind = installed.kind().unwrap_or(PackageKind::Portable);
-        Ok(manifest.offer(running, &kind.platform())?)
+        Ok(Self::offer(&manifest, running, installed)?)
     }
 
     /// Asks for the list of versions, checks it and remembers that it was seen.
@@ -157,16 +163,22 @@ impl Updates {
         if self.keys.is_empty() {
             return Err(Refusal::NoKey.into());
         }
-        let seen = self.seen()?;
         let at = format!("{}{SIGNATURE_END}", address.file_name());
         let signature_at = address.beside(&at)?;
         let document = |address, most| self.fetcher.fetch_document(address, most, self.patience);
         let bytes = document(address, MANIFEST_BYTES_MAX).await?;
         let signature = document(&signature_at, SIGNATURE_BYTES_MAX).await?;
-        let now = clock::unix_seconds();
-        let manifest = read(&bytes, &signature, &self.keys, now, seen.serial)?;
-        claim.0.note(manifest.serial, now)?;
-        Ok(manifest)
+        self.take(claim, &bytes, &signature)
+    }
+
+    /// The newer version for `installed` in `manifest`, if there is one.
+    pub fn offer(
+        manifest: &Manifest,
+        running: &Version,
+        installed: &Installed,
+    ) -> Result<Option<Offer>, Refusal> {
+        let kind = installed.kind().unwrap_or(PackageKind::Portable);
+        manifest.offer(running, &kind.platform())
     }
 
     /// Downloads the package of `offer`, going on where an earlier run ended.
@@ -177,14 +189,8 @@ impl Updates {
         stop: &CancellationToken,
         told: &watch::Sender<Progress>,
     ) -> Result<Fetched, UpdateError> {
-        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
-        let package = &offer.package;
-        let order = FileOrder {
-            address: address.beside(&package.file)?,
-            bytes: package.bytes,
-            sha256: package.sha256.clone(),
-        };
-        let folder = Folder::at(self.folder.join(DOWNLOADS));
+        let order = self.order(&offer.package)?;
+        let folder = self.downloads();
         let fetched = self.fetcher.fetch_file(&folder, &order, stop, told);
         match tokio::time::timeout(PACKAGE_LIMIT, fetched).await {
             Ok(fetched) => Ok(fetched?),
@@ -192,11 +198,62 @@ impl Updates {
         }
     }
 
-    /// Removes everything that was downloaded: once a version is in place, nobody needs it.
-    pub fn clear_downloads(&self, _: &Claim) {
-        let folder = self.folder.join(DOWNLOADS);
-        if let Err(error) = crate::swap::remove_folder(&folder) {
-            tracing::warn!(folder = %folder.display(), %error, "a download was left behind");
+    /// Takes `package` from devices of the house, into the place where [`Updates::fetch`] finds it.
+    /// Nothing else than what the list names stays.
+    pub async fn bring(
+        &self,
+        package: &Package,
+        bringer: &mut impl Bringer,
+        stop: &CancellationToken,
+        told: &watch::Sender<Progress>,
+    ) -> Result<(), UpdateError> {
+        let order = self.order(package)?;
+        let folder = self.downloads();
+        let brought = self.fetcher.bring_file(&folder, &order, bringer, stop, told);
+        match tokio::time::timeout(PACKAGE_LIMIT, brought).await {
+            Ok(brought) => Ok(brought.map(|_| ())?),
+            Err(_) => Err(FetchError::Stopped.into()),
         }
+    }
+
+    /// Removes everything that was downloaded but `package`, which other devices of the house may
+    /// want: once a version is in place, nobody here needs the others.
+    pub fn clear_downloads(&self, _: &Claim, package: &Package) {
+        let kept = self.order(package).ok();
+        if let Err(error) = self.downloads().keep_only(kept.as_ref()) {
+            tracing::warn!(%error, "a download was left behind");
+        }
+    }
+
+    /// Whether all of `package` is here. Waits for the disk.
+    #[must_use]
+    pub fn has_whole(&self, package: &Package) -> bool {
+        self.whole_package(package).is_some()
+    }
+
+    /// The file of `package`, where all of it is here.
+    pub(crate) fn whole_package(&self, package: &Package) -> Option<PathBuf> {
+        self.downloads().whole_file(&self.order(package).ok()?)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    fn downloads(&self) -> Folder {
+        Folder::at(self.folder.join(DOWNLOADS))
+    }
+
+    fn order(&self, package: &Package) -> Result<FileOrder, UpdateError> {
+        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
+        Ok(FileOrder {
+            address: address.beside(&package.file)?,
+            bytes: package.bytes,
+            sha256: package.sha256.clone(),
+        })
     }
 }

@@ -126,9 +126,14 @@ impl Want {
     /// them stands behind its end.
     #[must_use]
     pub fn range(&self, length: u64) -> Option<Range<u64>> {
-        let end = self.from.checked_add(self.bytes)?;
-        (self.bytes > 0 && end <= length).then_some(self.from..end)
+        within(self.from, self.bytes, length)
     }
+}
+
+/// So many bytes from `from` on, in a document of `length` bytes.
+pub(crate) fn within(from: u64, bytes: u64, length: u64) -> Option<Range<u64>> {
+    let end = from.checked_add(bytes)?;
+    (bytes > 0 && end <= length).then_some(from..end)
 }
 
 impl PieceAssembly {

@@ -137,6 +137,10 @@ kinds! {
     Want = 0x0f, Call;
     /// The head of some of those bytes; they follow in chunks.
     Piece = 0x11, Call;
+    /// A signed list of versions that the sender has, and packages of it.
+    Releases = 0x16, Connection;
+    /// Please send these bytes of the list or of a package.
+    WantRelease = 0x17, Call;
     /// Local: proof that the other end is our own worker.
     Auth = 0x40, Either;
     /// Local: limits that the worker keeps.

@@ -33,6 +33,7 @@ pub mod local;
 pub mod message;
 pub mod offload;
 pub mod placing;
+pub mod releases;
 pub mod seq;
 pub mod session;
 pub mod tensor;
@@ -63,6 +64,7 @@ pub use offload::{
     OffloadRequest, OffloadSampling, OffloadTokens, ids_for_own_device,
 };
 pub use placing::{PlaceState, Placed, PlacementRequest};
+pub use releases::{RELEASE_PACKAGES_MAX, ReleaseDocument, Releases, WantRelease};
 pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use session::{Open, ResultHead, ResumePoint, StepHead};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};

@@ -23,6 +23,7 @@ use crate::kind::Kind;
 use crate::kv_migration::{KeptHistory, KvPieceHead};
 use crate::offload::{OffloadFinish, OffloadKept, OffloadOffers, OffloadRequest, OffloadTokens};
 use crate::placing::{Placed, PlacementRequest};
+use crate::releases::{Releases, WantRelease};
 use crate::session::{Open, ResultHead, StepHead};
 use crate::trial::{Move, Trial};
 
@@ -162,6 +163,10 @@ pub enum Message {
     Want(Want),
     /// The head of some of them, which follow in chunks.
     Piece(Piece),
+    /// A signed list of versions of this program that the sender has; see [`crate::releases`].
+    Releases(Releases),
+    /// First on a call, and later on it: please send these bytes of that list or of a package.
+    WantRelease(WantRelease),
 }
 
 /// Something was refused.
@@ -232,6 +237,8 @@ impl WireMessage for Message {
             Self::Have(_) => Kind::Have,
             Self::Want(_) => Kind::Want,
             Self::Piece(_) => Kind::Piece,
+            Self::Releases(_) => Kind::Releases,
+            Self::WantRelease(_) => Kind::WantRelease,
         }
     }
 
@@ -276,6 +283,8 @@ impl WireMessage for Message {
             Self::Have(have) => write_body(have, head),
             Self::Want(want) => write_body(want, head),
             Self::Piece(it) => write_body(it, head),
+            Self::Releases(releases) => write_body(releases, head),
+            Self::WantRelease(want) => write_body(want, head),
         }
         Bytes::new()
     }
@@ -323,6 +332,8 @@ impl WireMessage for Message {
             Kind::Have => Self::Have(read_body(kind, read)?),
             Kind::Want => Self::Want(read_body(kind, read)?),
             Kind::Piece => Self::Piece(read_body(kind, read)?),
+            Kind::Releases => Self::Releases(read_body(kind, read)?),
+            Kind::WantRelease => Self::WantRelease(read_body(kind, read)?),
             local => {
                 return Err(DecodeError::UnknownKind { number: local as u8 });
             }

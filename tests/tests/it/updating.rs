@@ -5,6 +5,8 @@
 //! a version of its own without a second build. The packages hold what the script needs: `nook`, the
 //! script and a unit.
 
+mod house;
+
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -28,6 +30,15 @@ struct Scene {
     maker: KeyPair,
 }
 
+/// What lies on a server for a newer version.
+struct Release {
+    list: Vec<u8>,
+    signature: Vec<u8>,
+    package: Vec<u8>,
+    /// Of the package, in hexadecimal.
+    sha256: String,
+}
+
 impl Scene {
     fn new() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("nook-update-").tempdir()?;
@@ -42,9 +53,14 @@ impl Scene {
         let _ = Command::new("strip").arg(&program).status();
         let archive = scene.package("old", &fs::read(&program)?)?;
         done(Command::new("tar").arg("xf").arg(archive).arg("-C").arg(scene.folder.path()))?;
-        let script = scene.folder.path().join("old/install.sh");
-        done(Command::new("sh").arg(script).arg("--prefix").arg(scene.prefix()))?;
+        scene.install(&scene.prefix())?;
         Ok(scene)
+    }
+
+    /// Installs the package below `prefix`.
+    fn install(&self, prefix: &Path) -> anyhow::Result<()> {
+        let script = self.folder.path().join("old/install.sh");
+        done(Command::new("sh").arg(script).arg("--prefix").arg(prefix))
     }
 
     fn prefix(&self) -> PathBuf {
@@ -88,10 +104,21 @@ impl Scene {
 
     /// Offers a program as the newer version.
     fn offer(&self, program: &[u8]) -> anyhow::Result<()> {
+        let release = self.release(program, &self.maker)?;
+        let signed_at = format!("/{MANIFEST_FILE}{SIGNATURE_END}");
+        self.server.serve(&signed_at, Served::file(release.signature, "\"s\""));
+        self.server.serve(&format!("/{MANIFEST_FILE}"), Served::file(release.list, "\"m\""));
+        self.server.serve("/new.tar.gz", Served::file(release.package, "\"p\""));
+        Ok(())
+    }
+
+    /// A program as the newer version, in a list that `maker` signs.
+    fn release(&self, program: &[u8], maker: &KeyPair) -> anyhow::Result<Release> {
         let archive = self.package("new", program)?;
         let said = Command::new("sha256sum").arg(&archive).output()?;
-        let sha256 = String::from_utf8(said.stdout)?;
-        let bytes = fs::read(archive)?;
+        let said = String::from_utf8(said.stdout)?;
+        let sha256 = said.split_whitespace().next().context("a digest")?.to_owned();
+        let package = fs::read(archive)?;
         let now = nook_base::clock::unix_seconds();
         let manifest = Manifest {
             kind: KIND.to_owned(),
@@ -104,17 +131,13 @@ impl Scene {
             packages: vec![Package {
                 platform: PackageKind::Portable.platform(),
                 file: "new.tar.gz".to_owned(),
-                bytes: bytes.len() as u64,
-                sha256: sha256.split_whitespace().next().context("a digest")?.to_owned(),
+                bytes: package.len() as u64,
+                sha256: sha256.clone(),
             }],
         };
         let list = serde_json::to_vec(&manifest)?;
-        let signature = minisign::sign(None, &self.maker.sk, list.as_slice(), None, None)?;
-        let signed_at = format!("/{MANIFEST_FILE}{SIGNATURE_END}");
-        self.server.serve(&signed_at, Served::file(signature.to_bytes(), "\"s\""));
-        self.server.serve(&format!("/{MANIFEST_FILE}"), Served::file(list, "\"m\""));
-        self.server.serve("/new.tar.gz", Served::file(bytes, "\"p\""));
-        Ok(())
+        let signature = minisign::sign(None, &maker.sk, list.as_slice(), None, None)?.to_bytes();
+        Ok(Release { list, signature, package, sha256 })
     }
 
     /// A node that runs from the installed package.
@@ -128,6 +151,11 @@ impl Scene {
     /// The same, of a node that may ask the server by itself.
     fn plan_that_asks(&self) -> NodePlan {
         let address = format!("{}/{MANIFEST_FILE}", self.server.address());
+        self.plan_of("Kitchen laptop", &self.prefix(), &address)
+    }
+
+    /// A node that runs from the package below `prefix` and may ask at `address`.
+    fn plan_of(&self, name: &'static str, prefix: &Path, address: &str) -> NodePlan {
         let script = "while [ \"$1\" != --home ]; do shift; done; exec \"$0\" \"$@\"";
         let words: [OsString; 7] = [
             "env".into(),
@@ -136,9 +164,9 @@ impl Scene {
             "sh".into(),
             "-c".into(),
             script.into(),
-            self.program().into_os_string(),
+            prefix.join("bin/nook").into_os_string(),
         ];
-        NodePlan::new("Kitchen laptop").behind(words.into())
+        NodePlan::new(name).behind(words.into())
     }
 
     /// The command, run by the installed program for the node's home.

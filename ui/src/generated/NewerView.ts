@@ -19,4 +19,8 @@ bytes: number,
 /**
  * What is new, by language (`en`); plain text.
  */
-notes: { [key in string]: string }, };
+notes: { [key in string]: string }, 
+/**
+ * A device of the house that has that package already; absent where it comes from the internet.
+ */
+device: string | null, };

@@ -155,7 +155,11 @@ setting: SettingAsk, } | { "action": "set_name",
 /**
  * The new name.
  */
-name: string, } | { "action": "doctor", } | { "action": "pipeline", } | { "action": "vitals", } | { "action": "look_for_update", } | { "action": "install_update", } | { "action": "restart_when_quiet", } | { "action": "port_key", } | { "action": "renew_port_key", } | { "action": "add_port_key", 
+name: string, } | { "action": "doctor", } | { "action": "pipeline", } | { "action": "vitals", } | { "action": "look_for_update", } | { "action": "install_update", } | { "action": "bring_update", 
+/**
+ * SHA-256 of the package, in hexadecimal.
+ */
+sha256: string, } | { "action": "restart_when_quiet", } | { "action": "port_key", } | { "action": "renew_port_key", } | { "action": "add_port_key", 
 /**
  * What it is to be called.
  */

@@ -6,7 +6,7 @@ import type { FakeBackend } from '../backend/fake';
 import type { UpdatesView } from '../generated/UpdatesView';
 import { go, open, user } from './testing';
 
-const NEWER = { version: '0.2.0', file: 'inglenook-0.2.0.deb', bytes: 73.4e6, notes: { en: 'Faster on old laptops.', de: 'Schneller.' } };
+const NEWER = { version: '0.2.0', file: 'inglenook-0.2.0.deb', bytes: 73.4e6, notes: { en: 'Faster on old laptops.', de: 'Schneller.' }, device: null };
 let backend: FakeBackend;
 
 beforeEach(async () => {
@@ -29,6 +29,9 @@ it('a person looks, is told what is new, and installs it', async () => {
   expect(screen.getByTestId('version-state').textContent).toBe('Version 0.2.0 is there. This is 0.1.0.');
   expect(screen.getByTestId('version-notes').textContent).toBe('Faster on old laptops.');
   expect(screen.getByTestId('install-update').textContent).toContain('73 MB');
+  expect(screen.queryByTestId('version-from')).toBeNull();
+  await found({ newer: { ...NEWER, device: 'Study PC' } });
+  expect(screen.getByTestId('version-from').textContent).toBe('Study PC has it already, so it comes from there.');
   await user.click(screen.getByTestId('install-update'));
   expect(backend.house.updates.is_installing).toBe(true);
   expect(screen.getByTestId('version-state').textContent).toContain('starts anew by itself');

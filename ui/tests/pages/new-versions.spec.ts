@@ -36,7 +36,10 @@ for (const { name: look, chosen, width, there } of LOOKS) {
     await found(page, { newer: NEWER });
     await expect(page.getByTestId('version-state')).toHaveText(there);
     await isGood(page, look, 'version-there');
-    await found(page, { way: 'apt' });
+    await found(page, { newer: { ...NEWER, device: 'Arbeitszimmer-PC' } });
+    await expect(page.getByTestId('version-from')).toContainText('Arbeitszimmer-PC');
+    await isGood(page, look, 'version-from-house');
+    await found(page, { newer: NEWER, way: 'apt' });
     await expect(page.getByTestId('version-way')).toContainText('sudo apt install ./inglenook_0.2.0_amd64.deb');
     await isGood(page, look, 'version-by-hand');
     await found(page, { way: 'itself', trouble: { kind: 'not_installed', reason: 'There is no room left on the disk.' } });

@@ -36,6 +36,9 @@ struct NewerView {
     pub bytes: u64,
     /// What is new, by language (`en`); plain text.
     pub notes: BTreeMap<String, String>,
+    /// A device of the house that has that package already; absent where it comes from the internet.
+    #[serde(default)]
+    pub device: Option<String>,
 }
 }
 

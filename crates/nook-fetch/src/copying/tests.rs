@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nook_base::ModelDigest;
+use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
 use super::*;
+use crate::files::Address;
 use crate::limits::{DISK_RESERVE_BYTES, Limits, Pace};
 use crate::room::Room;
 use crate::seats::Seats;
@@ -278,5 +280,37 @@ async fn what_was_asked_for_as_one_of_the_catalogue_is_the_publishers_bytes_or_n
     let desk = Desk { pin: Some("0".repeat(64)), ..Desk::new() };
     let error = desk.copy(&mut Devices::new([Act::Bring(99)])).await.unwrap_err();
     assert!(matches!(error, FetchError::Digest { .. }), "{error}");
+    assert_eq!(desk.files(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_package_that_the_house_brings_lies_where_whoever_installs_looks_first() {
+    let desk = Desk::new();
+    let fetcher = Fetcher::new(Hubs::usual(), Limits::USUAL, Arc::new(Free(desk.free)));
+    let told = watch::channel(Progress::default()).0;
+    let stop = CancellationToken::new();
+    let sha256 = data_encoding::HEXLOWER.encode(&Sha256::digest(FILE));
+    // Nobody answers there.
+    let address: Address = "http://127.0.0.1:9/inglenook.tar.gz".parse().unwrap();
+    let order = FileOrder { address, bytes: FILE.len() as u64, sha256 };
+
+    let mut liars = Devices::new([Act::Lie(b"GGUF and what else is in the file of a xodel")]);
+    let refused = fetcher.bring_file(&desk.folder, &order, &mut liars, &stop, &told).await;
+    assert!(matches!(refused, Err(FetchError::Digest { .. })), "{refused:?}");
+    assert_eq!(desk.folder.whole_file(&order), None);
+
+    let mut devices = Devices::new([Act::Bring(9), Act::Bring(99)]);
+    drop(fetcher.bring_file(&desk.folder, &order, &mut devices, &stop, &told).await.unwrap());
+    assert_eq!(devices.asked, [0, 9]);
+    let path = desk.folder.whole_file(&order).unwrap();
+    let fetched = fetcher.fetch_file(&desk.folder, &order, &stop, &told).await.unwrap();
+    assert_eq!((fs::read(&path).unwrap(), &fetched.path), (FILE.to_vec(), &path));
+    drop(fetched);
+
+    let other = FileOrder { sha256: "07".repeat(32), ..order.clone() };
+    assert_eq!(desk.folder.whole_file(&other), None);
+    desk.folder.keep_only(Some(&order)).unwrap();
+    assert!(path.exists());
+    desk.folder.keep_only(None).unwrap();
     assert_eq!(desk.files(), 0);
 }

@@ -10,7 +10,7 @@ use nook_mux::CallError;
 use nook_mux::testing::call;
 use nook_resources::file_place::FilePlace;
 use nook_trust::{Gate, GatePolicy, TrustLevel};
-use nook_wire::PieceAssembly;
+use nook_wire::{PieceAssembly, ReleaseDocument};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -78,6 +78,10 @@ impl Giver {
 
     /// A call that asks for this, and what keeps it.
     async fn asks(&self, want: Want) -> (Call<Message>, Box<dyn std::any::Any>) {
+        self.asked(Asked::Model(want)).await
+    }
+
+    async fn asked(&self, want: Asked) -> (Call<Message>, Box<dyn std::any::Any>) {
         let (near, far, kept) = call::<Message>(&self.tasks).await;
         let (pass, giving) = (self.pass.clone(), self.giving.clone());
         self.tasks.spawn("give", async move { give(Ok(pass), &giving, want, far).await });
@@ -358,4 +362,48 @@ async fn a_manifest_is_kept_for_the_next_start_and_a_damaged_one_is_made_again()
     giver.giving = giving;
     assert_eq!(giver.manifest().await, bytes);
     assert_eq!(std::fs::read(&kept).unwrap(), bytes, "made again");
+}
+
+#[tokio::test]
+async fn of_a_release_its_list_and_its_packages_are_given_and_nothing_else() {
+    let giver = Giver::new();
+    let release = |document, from, bytes| Asked::Release(WantRelease { document, from, bytes });
+    let (mut call, _kept) = giver.asked(release(ReleaseDocument::List, 0, 1)).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::NotFound, "there is none");
+
+    let path = giver.folder.path().join("amber.gguf");
+    let package = GivenPackage { sha256: [5; 32], path: path.clone(), bytes: giver.length() };
+    let given = GivenRelease {
+        serial: 3,
+        list: Bytes::from_static(b"the list"),
+        signature: Bytes::from_static(b"signed"),
+        packages: vec![package],
+    };
+    let told = given.told();
+    assert_eq!((told.serial, told.list_bytes, told.signature_bytes), (3, 8, 6));
+    assert_eq!(told.packages, [[5; 32]]);
+    giver.giving.give_release(Arc::new(given));
+    let (mut call, _kept) = giver.asked(release(ReleaseDocument::List, 0, 8)).await;
+    assert_eq!(take(&mut call, 0, 8).await, b"the list");
+    let next = WantRelease { document: ReleaseDocument::Signature, from: 2, bytes: 4 };
+    call.send(Message::WantRelease(next)).await.unwrap();
+    assert_eq!(take(&mut call, 2, 4).await, b"gned");
+    let whole =
+        WantRelease { document: ReleaseDocument::Package([5; 32]), from: 0, bytes: giver.length() };
+    call.send(Message::WantRelease(whole)).await.unwrap();
+    assert!(take(&mut call, 0, giver.length()).await == giver.bytes);
+
+    for (document, from, bytes, code) in [
+        (ReleaseDocument::Package([6; 32]), 0, 1, ErrorCode::NotFound),
+        (ReleaseDocument::List, 0, 9, ErrorCode::BadRequest),
+        (ReleaseDocument::Package([5; 32]), giver.length(), 1, ErrorCode::BadRequest),
+        (ReleaseDocument::Signature, u64::MAX, 1, ErrorCode::BadRequest),
+    ] {
+        let (mut call, _kept) = giver.asked(release(document, from, bytes)).await;
+        assert_eq!(refusal(&mut call).await, code, "{document:?}");
+    }
+    // The file is gone, as after another version was downloaded.
+    std::fs::remove_file(path).unwrap();
+    let (mut call, _kept) = giver.asked(release(ReleaseDocument::Package([5; 32]), 0, 9)).await;
+    assert_eq!(refusal(&mut call).await, ErrorCode::BadModel);
 }

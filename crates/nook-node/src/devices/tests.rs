@@ -103,6 +103,7 @@ impl Scene {
                 LibraryEvent::Have(..) => "library: have".to_owned(),
                 other => format!("library: {other:?}"),
             },
+            DeviceEffect::Releases(_, releases) => format!("release {}", releases.serial),
             DeviceEffect::DropOutbox(_) => "drop the outbox".to_owned(),
             DeviceEffect::Note(subject, troubles) => {
                 let told: Vec<_> = troubles.iter().map(|it| it.sentence.clone()).collect();

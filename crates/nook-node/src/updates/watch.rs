@@ -30,6 +30,8 @@ pub(super) enum Event {
     Looked(Option<Version>),
     /// It brought nothing.
     LookFailed,
+    /// Nobody was asked: a device of the house had a newer list, and this is what it brought.
+    Heard(Option<Version>),
 }
 
 /// What is to be done.
@@ -79,6 +81,11 @@ impl Watch {
             Event::Asked => self.look(),
             Event::Looked(newer) => {
                 (self.is_looking, self.newer) = (false, newer);
+                self.next_look = now.saturating_add(LOOK_EVERY_SECONDS);
+                Vec::new()
+            }
+            Event::Heard(newer) => {
+                self.newer = newer;
                 self.next_look = now.saturating_add(LOOK_EVERY_SECONDS);
                 Vec::new()
             }
@@ -190,6 +197,21 @@ mod tests {
         for at in [NOW, NOW + QUIET_SECONDS, NOW + 2 * QUIET_SECONDS] {
             assert!(later.on(tick(NewVersions::Install, false), at).is_empty());
         }
+    }
+
+    #[test]
+    fn what_a_device_of_the_house_brings_counts_as_a_look_and_ends_none() {
+        let mut watch = Watch::new(0, None);
+        assert_eq!(watch.on(tick(NewVersions::Install, false), NOW), [Effect::Look]);
+        assert!(watch.on(Event::Heard(Some(newer())), NOW).is_empty());
+        assert!(watch.is_looking(), "the server may still answer");
+        watch.on(Event::LookFailed, NOW);
+        watch.on(Event::Heard(Some(newer())), NOW);
+        let later = NOW + QUIET_SECONDS;
+        assert_eq!(watch.on(tick(NewVersions::Install, false), later), [Effect::Install(newer())]);
+        let day_later = NOW + LOOK_EVERY_SECONDS;
+        assert!(watch.on(tick(NewVersions::Tell, false), day_later - 1).is_empty());
+        assert_eq!(watch.on(tick(NewVersions::Tell, false), day_later), [Effect::Look]);
     }
 
     #[test]

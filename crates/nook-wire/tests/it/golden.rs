@@ -12,8 +12,9 @@ use nook_wire::{
     HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
     OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling,
     OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest,
-    PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket,
-    TicketClaim, Trial, Want, WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
+    PrefixHash, ProtocolRange, ReleaseDocument, Releases, ResultHead, ResumePoint, ShardAdvert,
+    SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WantRelease, WayFigures, WireError,
+    WireMessage, WorkerMessage, decode, encode,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -319,6 +320,23 @@ fn copies() -> Golden<Message> {
         (
             Message::Piece(Piece { from: 300, bytes: 1 << 18 }),
             "01110000010203050000000900000005 ac02808010",
+        ),
+        (
+            Message::Releases(Releases {
+                serial: 300,
+                list_bytes: 2,
+                signature_bytes: 300,
+                packages: vec![[0x5a; 32]],
+            }),
+            "01160000000000000000000900000026 ac0202ac02015a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a",
+        ),
+        (
+            Message::WantRelease(WantRelease {
+                document: ReleaseDocument::Package([0x5a; 32]),
+                from: 300,
+                bytes: 1 << 20,
+            }),
+            "01170000010203050000000900000026 025a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5aac02808040",
         ),
     ]
 }

@@ -10,10 +10,10 @@ use nook_wire::{
     Have, HaveModel, Header, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage,
     LogitRows, Message, Move, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
     OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly,
-    PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint,
-    ShardAdvert, SharingNow, StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, TensorAssembly, Ticket,
-    TicketClaim, Trial, WAKE_ADDRESSES_MAX, Want, WayFigures, WireError, WireMessage,
-    WorkerMessage, decode, encode,
+    PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ReleaseDocument, Releases,
+    ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX,
+    TensorAssembly, Ticket, TicketClaim, Trial, WAKE_ADDRESSES_MAX, Want, WantRelease, WayFigures,
+    WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -233,6 +233,14 @@ fn trials() -> impl Strategy<Value = Message> {
     ]
 }
 
+fn release_document() -> impl Strategy<Value = ReleaseDocument> {
+    prop_oneof![
+        Just(ReleaseDocument::List),
+        Just(ReleaseDocument::Signature),
+        any::<[u8; 32]>().prop_map(ReleaseDocument::Package),
+    ]
+}
+
 fn copies() -> impl Strategy<Value = Message> {
     let model = (digest(), any::<(u64, u32)>(), "\\PC{0,40}")
         .prop_map(|(model, n, name)| HaveModel { model, bytes: n.0, layers: n.1, name });
@@ -245,6 +253,13 @@ fn copies() -> impl Strategy<Value = Message> {
             bytes: n.2
         })),
         any::<(u64, u32)>().prop_map(|n| Message::Piece(Piece { from: n.0, bytes: n.1 })),
+        (any::<(u64, u32, u32)>(), vec(any::<[u8; 32]>(), 0..5)).prop_map(|(n, packages)| {
+            let (serial, list_bytes, signature_bytes) = n;
+            Message::Releases(Releases { serial, list_bytes, signature_bytes, packages })
+        }),
+        (release_document(), any::<(u64, u64)>()).prop_map(|(document, (from, bytes))| {
+            Message::WantRelease(WantRelease { document, from, bytes })
+        }),
     ]
 }
 

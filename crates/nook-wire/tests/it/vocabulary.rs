@@ -12,9 +12,9 @@ use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory,
     Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish, OffloadKept,
     OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed,
-    Piece, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ResultHead,
-    ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WayFigures,
-    WireError, WireMessage, WorkerMessage, decode, encode,
+    Piece, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ReleaseDocument,
+    Releases, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim,
+    Trial, Want, WantRelease, WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -49,7 +49,8 @@ fn plain(_: &[&dyn HoldsNoText]) {}
 fn named_text(_: &String) {}
 /// The only free bytes: those of an activation, whose head has fixed their number. Behind a WHOLE
 /// ASK that was accepted, and behind WHOLE TOKENS, they are ids: to and from a device of the same
-/// person. Behind PIECE they are those of a model's file, which was there before anything was said.
+/// person. Behind PIECE they are those of a model's file or of a release, which were there before anything
+/// was said.
 fn activation_bytes(_: &Bytes) {}
 
 #[allow(clippy::too_many_lines, reason = "one arm for each message")]
@@ -172,6 +173,18 @@ fn visit(message: &Message) {
             plain(&[model, from, bytes]);
         }
         Message::Piece(Piece { from, bytes }) => plain(&[from, bytes]),
+        // Digests of files that anybody may fetch who makes or takes releases.
+        Message::Releases(Releases { serial, list_bytes, signature_bytes, packages }) => {
+            plain(&[serial, list_bytes, signature_bytes]);
+            packages.iter().for_each(|package| plain(&[package]));
+        }
+        Message::WantRelease(WantRelease { document, from, bytes }) => {
+            match document {
+                ReleaseDocument::List | ReleaseDocument::Signature => {}
+                ReleaseDocument::Package(package) => plain(&[package]),
+            }
+            plain(&[from, bytes]);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ export const updates: Strings['updates'] = {
   look: 'Jetzt nachsehen',
   install: (size) => `Jetzt einspielen (${size})`,
   installText: 'Laufende Antworten werden vorher fertig. Dann startet Inglenook neu; Gespräche, Einstellungen und gekoppelte Geräte bleiben.',
+  from: (device) => `${device} hat sie schon, darum kommt sie von dort.`,
   installing: 'Die neue Fassung wird geladen und geprüft. Inglenook startet von selbst neu, sobald keine Antwort läuft.',
   ways: {
     apt: (file) => `Zum Einspielen lade ${file} dort herunter, woher du Inglenook hast, und gib ein: sudo apt install ./${file}`,

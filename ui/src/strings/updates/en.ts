@@ -15,6 +15,7 @@ export const updates = {
   look: 'Look now',
   install: (size: string) => `Install it now (${size})`,
   installText: 'Replies that run are finished first. Then Inglenook starts anew; chats, settings and paired devices stay.',
+  from: (device: string) => `${device} has it already, so it comes from there.`,
   installing: 'The new version is being loaded and checked. Inglenook starts anew by itself once no reply runs.',
   ways: {
     apt: (file: string) => `To install it, download ${file} from where you got Inglenook, and run: sudo apt install ./${file}`,
