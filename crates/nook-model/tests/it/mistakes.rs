@@ -27,6 +27,8 @@ enum Edit {
     Fraction(&'static str, f64),
     Text(&'static str, &'static str),
     Truth(&'static str, bool),
+    /// A list of numbers that are all below any other.
+    AllMinusInfinity(&'static str),
     /// The key is taken out.
     Without(&'static str),
     /// All numbers of the tensors with this ending are this one.
@@ -38,11 +40,13 @@ enum Edit {
 }
 
 /// Fixture, mistake as the fixtures call it, and what makes it.
-const MISTAKES: [(&str, &str, Edit); 34] = [
+const MISTAKES: [(&str, &str, Edit); 36] = [
     ("gpt_oss", "no sinks", Edit::Fill("attn_sinks.weight", -1e9)),
     ("gpt_oss", "window 17", Edit::Number("attention.sliding_window", 17)),
     ("gpt_oss", "window 15", Edit::Number("attention.sliding_window", 15)),
     ("gpt_oss", "no yarn", Edit::Text("rope.scaling.type", "none")),
+    ("gemma3n", "no activation sparsity", Edit::AllMinusInfinity("activation_sparsity_scale")),
+    ("gemma3n", "window 15", Edit::Number("attention.sliding_window", 15)),
     ("gemma4", "window 15", Edit::Number("attention.sliding_window", 15)),
     ("gemma4", "no final softcap", Edit::Without("final_logit_softcapping")),
     ("gemma4", "partial rotary 1.0 on full layers", Edit::Fill("rope_freqs.weight", 1.0)),
@@ -164,6 +168,11 @@ fn metadata(header: &Header, edit: Edit) -> Vec<(String, Value)> {
         Edit::Fraction(key, number) => (key, Some(Value::Float(number))),
         Edit::Text(key, text) => (key, Some(Value::Text(text.to_owned()))),
         Edit::Truth(key, truth) => (key, Some(Value::Bool(truth))),
+        Edit::AllMinusInfinity(key) => {
+            let known = header.value(&format!("{architecture}.{key}"));
+            let Some(Value::Floats(list)) = known else { panic!("no list of {key}: {known:?}") };
+            (key, Some(Value::Floats(vec![f32::NEG_INFINITY; list.len()])))
+        }
         Edit::Without(key) => (key, None),
         Edit::Fill(..) | Edit::Scale(..) | Edit::WithoutHeadNorms => ("", None),
     };
