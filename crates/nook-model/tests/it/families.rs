@@ -126,6 +126,43 @@ fn layers_with_inputs_by_token_need_no_tokens() {
     }
 }
 
+#[test]
+fn what_a_gemma3n_cannot_have_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), Family::Gemma3n, 1);
+    let recipe = Recipe::of(Family::Gemma3n, Format::F32, 1);
+    let changed_path = folder.path().join("changed.gguf");
+    let cutoffs = |first: f32| {
+        let mut all = vec![f32::NEG_INFINITY; recipe.layers as usize];
+        all[0] = first;
+        Value::Floats(all)
+    };
+    for (name, value) in [
+        ("altup.num_inputs", Value::Unsigned(1)),
+        ("altup.num_inputs", Value::Unsigned(17)),
+        ("altup.active_idx", Value::Unsigned(3)),
+        ("embedding_length_per_layer_input", Value::Unsigned(0)),
+        ("embedding_length_per_layer_input", Value::Unsigned(5000)),
+        ("activation_sparsity_scale", cutoffs(f32::NAN)),
+        ("activation_sparsity_scale", cutoffs(f32::INFINITY)),
+        ("activation_sparsity_scale", Value::Floats(vec![0.5; 6])),
+        ("activation_sparsity_scale", Value::Float(0.5)),
+        ("attention.shared_kv_layers", Value::Unsigned(6)),
+        ("attention.value_length", Value::Unsigned(8)),
+    ] {
+        let key = format!("gemma3n.{name}");
+        write_changed(&recipe, &path, &key, value.clone(), &changed_path);
+        let refused = ModelFile::open(&changed_path).map(|_| ()).unwrap_err().fault;
+        let named = matches!(&refused, Fault::BadValue { key: found, .. } if *found == key);
+        assert!(named, "{key} {}: {refused:?}", value.summary());
+    }
+    // Another number of streams than the tensors have.
+    let key = "gemma3n.altup.num_inputs";
+    write_changed(&recipe, &path, key, Value::Unsigned(4), &changed_path);
+    let refused = ModelFile::open(&changed_path).map(|_| ()).unwrap_err().fault;
+    assert!(matches!(&refused, Fault::TensorShape { .. }), "{refused:?}");
+}
+
 /// LongRoPE has factors for windows up to the original context (here 128), and others for longer
 /// ones: the window is what the session may grow to, not how far it has come.
 #[test]
