@@ -18,6 +18,7 @@ mod experts;
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod gemma3n;
 mod gemma4;
 mod glm4;
 mod glm4moe;
@@ -42,7 +43,7 @@ mod starcoder2;
 
 use crate::error::Fault;
 use crate::gguf::Header;
-use crate::parts::{Block, LayerInputs, Norm, RopeSpec};
+use crate::parts::{Block, LayerInputs, Norm, OtherStreams, RopeSpec};
 use crate::shape::ModelShape;
 use crate::weights::{MatrixSpec, Named};
 
@@ -63,8 +64,21 @@ pub(crate) struct Description {
     pub(crate) head: HeadSpec,
     /// What comes to layers by token beside the embedding.
     pub(crate) layer_inputs: Option<LayerInputs<Named>>,
+    /// What goes through the layers beside one hidden state.
+    pub(crate) streams: Option<Streams>,
     /// Tensors that the file may have and that nothing reads, because this family says so.
     pub(crate) passed_over: Vec<String>,
+}
+
+/// Several hidden states of each position.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// How many.
+    pub(crate) count: u32,
+    /// Makes those after the first from the embedding.
+    pub(crate) spread: OtherStreams<Named>,
+    /// Makes one hidden state of all, before the head.
+    pub(crate) merge: OtherStreams<Named>,
 }
 
 /// What makes logits from hidden states.
@@ -77,6 +91,14 @@ pub(crate) struct HeadSpec {
     pub(crate) scale: f32,
     /// Cap of the logits, `cap * tanh(logit / cap)`.
     pub(crate) soft_cap: Option<f32>,
+}
+
+impl Description {
+    /// Numbers of all hidden states of a position that go from layer to layer.
+    pub(crate) fn width(&self) -> usize {
+        let streams = self.streams.as_ref().map_or(1, |streams| streams.count);
+        self.shape.hidden as usize * streams as usize
+    }
 }
 
 /// An architecture whose files load.
@@ -108,6 +130,7 @@ impl Architecture {
         Self::new("gemma", "Gemma", gemma::describe),
         Self::new("gemma2", "Gemma 2", gemma2::describe),
         Self::new("gemma3", "Gemma 3, text only", gemma3::describe),
+        Self::new("gemma3n", "Gemma 3n, text only", gemma3n::describe),
         Self::new("gemma4", "Gemma 4, dense and mixture of experts, text only", gemma4::describe),
         Self::new("gpt-oss", "gpt-oss", gpt_oss::describe),
         Self::new("phi3", "Phi-3, Phi-3.5, Phi-4", phi3::describe),

@@ -13,7 +13,7 @@ use nook_base::{LayerRange, ModelPart};
 
 use crate::error::Fault;
 use crate::file::ModelFile;
-use crate::parts::{Block, LayerInputs, Norm, RopeSet};
+use crate::parts::{Block, LayerInputs, Norm, OtherStreams, RopeSet};
 use crate::weights::{Part, Source, Weights};
 
 pub(crate) use loading::Loading;
@@ -28,12 +28,16 @@ pub(crate) struct Inventory<W: Weights> {
     embedding: Option<Arc<W::Matrix>>,
     /// Held with the embedding, in models that have it.
     layer_inputs: Option<Box<LayerInputs<W>>>,
+    /// Likewise: what makes several hidden states of one embedding.
+    spread: Option<OtherStreams<W>>,
     head: Option<Head<W>>,
 }
 
 /// What makes logits from hidden states.
 #[derive(Debug)]
 pub(crate) struct Head<W: Weights> {
+    /// What makes one hidden state of several, in models that have several.
+    pub(crate) merge: Option<OtherStreams<W>>,
     pub(crate) norm: Norm<W>,
     /// (vocabulary, hidden)
     pub(crate) output: Arc<W::Matrix>,
@@ -44,7 +48,14 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
     pub(crate) fn new(layers: u32) -> Self {
         let mut places = Vec::new();
         places.resize_with(layers as usize, || None);
-        Self { ropes: None, layers: places, embedding: None, layer_inputs: None, head: None }
+        Self {
+            ropes: None,
+            layers: places,
+            embedding: None,
+            layer_inputs: None,
+            spread: None,
+            head: None,
+        }
     }
 
     /// Loads what is missing of `part`. After a failure everything that was held is still held, and
@@ -82,11 +93,16 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
         if part.embedding && self.embedding.is_none() {
             let embedding = self.tied_matrix(file, source)?;
             let layer_inputs = description.layer_inputs.read(source)?.map(Box::new);
+            let streams = description.streams.as_ref();
+            let spread = streams.map(|streams| streams.spread.read(source)).transpose()?;
             unchanged()?;
-            (self.embedding, self.layer_inputs) = (Some(embedding), layer_inputs);
+            self.embedding = Some(embedding);
+            (self.layer_inputs, self.spread) = (layer_inputs, spread);
         }
         if part.head && self.head.is_none() {
+            let streams = description.streams.as_ref();
             let head = Head {
+                merge: streams.map(|streams| streams.merge.read(source)).transpose()?,
                 norm: description.head.norm.read(source)?,
                 output: match &description.head.output {
                     Some(output) => Arc::new(source.matrix(output)?),
@@ -109,7 +125,8 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
 
     /// Drops the embedding.
     pub(crate) fn release_embedding(&mut self) {
-        (self.embedding, self.layer_inputs) = (None, None);
+        self.embedding = None;
+        (self.layer_inputs, self.spread) = (None, None);
     }
 
     /// Drops the head.
@@ -149,6 +166,10 @@ impl<W: Weights<Numbers = Vec<f32>>> Inventory<W> {
 
     pub(crate) fn layer_inputs(&self) -> Option<&LayerInputs<W>> {
         self.layer_inputs.as_deref()
+    }
+
+    pub(crate) fn spread(&self) -> Option<&OtherStreams<W>> {
+        self.spread.as_ref()
     }
 
     pub(crate) fn head(&self) -> Option<&Head<W>> {

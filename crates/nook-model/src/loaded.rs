@@ -518,6 +518,10 @@ fn check_parts(file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
     if file.description().layer_inputs.is_some() {
         return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
     }
+    if file.description().streams.is_some() {
+        let what = "several hidden states side by side";
+        return Err(Fault::NeedsProcessor { layer: 0, what });
+    }
     for (layer, block) in (0u32..).zip(&file.description().blocks) {
         let what = block.needs_processor().filter(|_| part.layers.contains_layer(layer));
         if let Some(what) = what {

@@ -28,8 +28,9 @@ pub struct ModelShape {
     pub layers: u32,
     /// Numbers in a hidden state.
     pub hidden: u32,
-    /// Numbers that go from layer to layer for each position: the hidden state, and behind it what
-    /// comes to later layers by token, in models that have that.
+    /// Numbers that go from layer to layer for each position: the hidden state (in models that have
+    /// several, all of them, the first one first), and behind it what comes to later layers by
+    /// token, in models that have that.
     pub row: u32,
     /// Query heads.
     pub heads: u32,

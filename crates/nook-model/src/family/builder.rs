@@ -115,6 +115,7 @@ impl LayerNames<'_> {
             up: self.linear(&format!("ffn_up{ending}"), hidden, width),
             down: self.linear(&format!("ffn_down{ending}"), width, hidden),
             activation,
+            cutoff: None,
         }
     }
 
@@ -127,6 +128,7 @@ impl LayerNames<'_> {
             up: Linear::new(both.part(width, width)),
             down: self.linear("ffn_down", width, hidden),
             activation,
+            cutoff: None,
         })
     }
 
@@ -172,6 +174,8 @@ impl LayerNames<'_> {
             feed_forward: Some(feed_forward),
             post_feed_forward_norm: None,
             residual_scale: 1.0,
+            laurel: None,
+            streams: None,
             layer_input: None,
             output_scale: None,
         }
@@ -206,6 +210,7 @@ pub(super) fn model(
             soft_cap: None,
         },
         layer_inputs: None,
+        streams: None,
         passed_over: Vec::new(),
     }
 }

@@ -63,6 +63,10 @@ pub(crate) fn expected(description: &Description) -> Vec<Expected> {
     if let Some(inputs) = &description.layer_inputs {
         add(&mut all, Place::Embedding, list(inputs));
     }
+    if let Some(streams) = &description.streams {
+        add(&mut all, Place::Embedding, list(&streams.spread));
+        add(&mut all, Place::Head, list(&streams.merge));
+    }
     for rope in &description.ropes {
         add(&mut all, Place::AnyLayer, list(rope));
     }

@@ -30,7 +30,7 @@ use crate::shape::{CONTEXT_MAX, FEED_FORWARD_MAX, HEAD_DIM_MAX};
 use crate::weights::{MatrixSpec, Named, StackSpec};
 
 /// Rotary base of the layers with a window, where the file names none.
-const WINDOW_ROPE_BASE: f32 = 10_000.0;
+pub(super) const WINDOW_ROPE_BASE: f32 = 10_000.0;
 
 /// What the layers with a window have of their own.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +69,7 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let window = window(metadata, &sizes)?;
     let sources = sources(metadata, &slides)?;
     let experts = experts(metadata)?;
-    let layer_inputs = layer_inputs(metadata, &sizes)?;
+    let layer_inputs = layer_inputs(metadata, &sizes, sizes.hidden)?;
     let width = layer_inputs.as_ref().map_or(0, |(_, width)| *width);
     let each = (0u32..).zip(slides.iter().zip(&sources));
     let block = |(index, (slides, source)): (u32, (&bool, &u32))| {
@@ -97,13 +97,15 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     Ok(scaled(&sizes, Description { head, ..plain }))
 }
 
-/// What makes the rows of all layers, and the numbers in one; `None` where layers have none.
-fn layer_inputs(
+/// What makes the rows of all layers, and the numbers in one; `None` where layers have none. They
+/// follow `taken` other numbers of a position.
+pub(super) fn layer_inputs(
     metadata: &Metadata<'_>,
     sizes: &Sizes,
+    taken: u32,
 ) -> Result<Option<(LayerInputs<Named>, u32)>, Fault> {
     let name = "embedding_length_per_layer_input";
-    let most = (HIDDEN_MAX - sizes.hidden) / sizes.layers;
+    let most = HIDDEN_MAX.saturating_sub(taken) / sizes.layers;
     let width = metadata.number(name, Some(0), 0..=most)?;
     if width == 0 {
         return Ok(None);
@@ -123,7 +125,7 @@ fn layer_inputs(
 
 /// How far before each layer the one lies whose keys and values it reads, the last of its kind that
 /// has its own; 0 for those that have.
-fn sources(metadata: &Metadata<'_>, slides: &[bool]) -> Result<Vec<u32>, Fault> {
+pub(super) fn sources(metadata: &Metadata<'_>, slides: &[bool]) -> Result<Vec<u32>, Fault> {
     let name = "attention.shared_kv_layers";
     let layers = slides.len() as u32;
     let shared = metadata.number(name, Some(0), 0..=layers - 1)?;
@@ -166,7 +168,7 @@ fn experts(metadata: &Metadata<'_>) -> Result<Option<Experts>, Fault> {
 }
 
 /// Keys and values that layers carry in some files although they read those of others.
-fn unused(metadata: &Metadata<'_>, sources: &[u32]) -> Vec<String> {
+pub(super) fn unused(metadata: &Metadata<'_>, sources: &[u32]) -> Vec<String> {
     let names = |index| {
         let name = move |part| format!("blk.{index}.{part}.weight");
         ["attn_k", "attn_v", "attn_k_norm"].map(name)
@@ -182,28 +184,33 @@ fn mixer(metadata: &Metadata<'_>, layer: LayerNames<'_>, kind: Kind) -> Mixer<Na
     let reach = kind.window.map_or(Reach::All, |window| Reach::Window(window.positions));
     let rope = usize::from(kind.window.is_some());
     let turn = Some(Turn { rope, layout: RopeLayout::Halves });
-    let (scale, distance) = (1.0, kind.source);
-    if distance > 0 {
-        let Attention { query, output, query_norm, heads, head_dim, .. } = normed;
-        return Mixer::Shared(SharedAttention {
-            query,
-            output,
-            query_norm,
-            heads,
-            head_dim,
-            scale,
-            reach,
-            turn,
-            distance,
-        });
-    }
-    Mixer::Attention(Attention {
+    let own = Attention {
         value: normed.value.filter(|_| has_values),
         value_norm: Some(layer.sizes.epsilon),
-        scale,
+        scale: 1.0,
         reach,
         turn,
         ..normed
+    };
+    own_or_shared(own, kind.source)
+}
+
+/// `own`, or the same over the keys and values of the layer that lies `distance` before it.
+pub(super) fn own_or_shared(own: Attention<Named>, distance: u32) -> Mixer<Named> {
+    if distance == 0 {
+        return Mixer::Attention(own);
+    }
+    let Attention { query, output, query_norm, heads, head_dim, scale, reach, turn, .. } = own;
+    Mixer::Shared(SharedAttention {
+        query,
+        output,
+        query_norm,
+        heads,
+        head_dim,
+        scale,
+        reach,
+        turn,
+        distance,
     })
 }
 
@@ -243,7 +250,7 @@ fn block(metadata: &Metadata<'_>, layer: LayerNames<'_>, kind: Kind) -> Block<Na
     }
 }
 
-fn layer_input(layer: LayerNames<'_>, width: u32) -> LayerInput<Named> {
+pub(super) fn layer_input(layer: LayerNames<'_>, width: u32) -> LayerInput<Named> {
     let hidden = layer.sizes.hidden;
     LayerInput {
         gate: layer.linear("inp_gate", hidden, width),

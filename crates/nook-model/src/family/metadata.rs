@@ -120,6 +120,21 @@ impl<'a> Metadata<'a> {
         }
     }
 
+    /// The fraction `name` of each of `layers` layers; `None` where it is minus infinity.
+    pub(super) fn fractions(&self, name: &str, layers: u32) -> Result<Vec<Option<f32>>, Fault> {
+        let key = self.key(name);
+        let list = match self.header.value(&key) {
+            Some(Value::Floats(list)) => list,
+            Some(other) => return Err(bad(&key, other.summary(), "a list of fractions")),
+            None => return Err(Fault::MissingKey { key }),
+        };
+        self.check_list(&key, list.len(), layers)?;
+        if let Some(wrong) = list.iter().find(|n| n.is_nan() || **n == f32::INFINITY) {
+            return Err(bad(&key, wrong, "numbers, or minus infinity"));
+        }
+        Ok(list.iter().map(|number| number.is_finite().then_some(*number)).collect())
+    }
+
     fn check_list(&self, key: &str, length: usize, layers: u32) -> Result<(), Fault> {
         if length == layers as usize {
             return Ok(());

@@ -69,6 +69,8 @@ fn nothing() -> Block<Named> {
         feed_forward: None,
         post_feed_forward_norm: None,
         residual_scale: 1.0,
+        laurel: None,
+        streams: None,
         layer_input: None,
         output_scale: None,
     }

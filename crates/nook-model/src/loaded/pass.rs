@@ -45,8 +45,9 @@ pub(crate) struct Workspace {
     x: Vec<f32>,
     /// What comes to the layers by token with each row.
     inputs: Vec<f32>,
-    /// Hidden states that logits are wanted for, and their norms.
+    /// Hidden states that logits are wanted for, one of each position, and their norms.
     wanted: Vec<f32>,
+    merged: Vec<f32>,
     normed: Vec<f32>,
     blocks: BlockBuffers,
 }
@@ -135,12 +136,12 @@ fn forward(
     cancelled: &(dyn Fn() -> bool + Sync),
     workspace: &mut Workspace,
 ) -> Result<Vec<Output>, StepError> {
-    let hidden = model.file().shape().hidden as usize;
+    let width = model.file().description().width();
     let part = batch.first().map(|piece| piece.session.part()).ok_or(StepError::Empty)?;
     let total = counts.iter().map(|count| *count as usize).sum::<usize>();
     let Workspace { x, inputs, blocks, .. } = workspace;
-    let extra = (model.file().shape().row as usize).saturating_sub(hidden);
-    let x = sized(x, total * hidden); // (total, hidden)
+    let extra = (model.file().shape().row as usize).saturating_sub(width);
+    let x = sized(x, total * width); // (total, streams * hidden)
     let inputs = sized(inputs, total * extra); // (total, extra)
     enter(model, cpu, batch, (&mut *x, &mut *inputs), &mut blocks.parts)?;
     let mut inputs_left = &*inputs;
@@ -167,7 +168,7 @@ fn forward(
             if cancelled() {
                 return Err(StepError::Cancelled);
             }
-            let (rows, after) = rest.split_at_mut(step.rows() * hidden);
+            let (rows, after) = rest.split_at_mut(step.rows() * width);
             layer.forward(rows, step, &mut lanes, blocks)?;
             rest = after;
         }
@@ -178,7 +179,7 @@ fn forward(
         }
         return logits(model, cpu, batch, counts, workspace);
     }
-    Ok(hidden_states(counts, (hidden, x), (extra, inputs)))
+    Ok(hidden_states(counts, (width, x), (extra, inputs)))
 }
 
 /// The hidden states with what comes to further layers by token, one output for each piece. Both
@@ -238,28 +239,35 @@ fn enter(
     (x, inputs): (&mut [f32], &mut [f32]),
     buffers: &mut Buffers,
 ) -> Result<(), StepError> {
-    let shape = model.file().shape();
-    let (hidden, row) = (shape.hidden as usize, shape.row as usize);
-    let extra = row - hidden;
+    let row = model.file().shape().row as usize;
+    let width = model.file().description().width();
+    let extra = row - width;
     let (mut rest, mut inputs_left) = (x, inputs);
     for piece in batch {
         let count = match piece.input {
             Input::Hidden(values) => values.len() / row,
             Input::Tokens(ids) => ids.len(),
         };
-        let (rows, after) = rest.split_at_mut(count * hidden);
+        let (rows, after) = rest.split_at_mut(count * width);
         let (inputs, inputs_after) = inputs_left.split_at_mut(count * extra);
         (rest, inputs_left) = (after, inputs_after);
         match piece.input {
             Input::Hidden(values) if extra == 0 => rows.copy_from_slice(values),
             Input::Hidden(values) => {
-                let to = rows.chunks_exact_mut(hidden).zip(inputs.chunks_exact_mut(extra));
+                let to = rows.chunks_exact_mut(width).zip(inputs.chunks_exact_mut(extra));
                 for ((row_out, inputs), values) in to.zip(values.chunks_exact(row)) {
-                    row_out.copy_from_slice(&values[..hidden]);
-                    inputs.copy_from_slice(&values[hidden..]);
+                    row_out.copy_from_slice(&values[..width]);
+                    inputs.copy_from_slice(&values[width..]);
                 }
             }
-            Input::Tokens(ids) => look_up(model, cpu, ids, (rows, inputs), buffers)?,
+            Input::Tokens(ids) => match cpu.inventory.spread() {
+                None => look_up(model, cpu, ids, (rows, inputs), buffers)?,
+                Some(spread) => {
+                    let mut embedded = vec![0.0; ids.len() * model.file().shape().hidden as usize];
+                    look_up(model, cpu, ids, (&mut embedded, inputs), buffers)?;
+                    spread.spread(model.compute(), &mut buffers.scratch, &embedded, rows)?;
+                }
+            },
         }
     }
     Ok(())
@@ -300,7 +308,8 @@ fn logits(
 ) -> Result<Vec<Output>, StepError> {
     let shape = model.file().shape();
     let (hidden, vocabulary) = (shape.hidden as usize, shape.vocabulary as usize);
-    let Workspace { x, wanted, normed, blocks, .. } = workspace;
+    let width = model.file().description().width();
+    let Workspace { x, wanted, merged, normed, blocks, .. } = workspace;
     wanted.clear();
     let mut outputs = Vec::with_capacity(batch.len());
     let mut from = 0;
@@ -312,12 +321,20 @@ fn logits(
             LogitRows::All => count,
         };
         from += count;
-        wanted.extend_from_slice(&x[(from - rows) * hidden..from * hidden]);
+        wanted.extend_from_slice(&x[(from - rows) * width..from * width]);
         outputs.push(Output::Logits { rows: rows as u32, values: vec![0.0; rows * vocabulary] });
     }
     let missing = || StepError::NotHeld { what: "the head".to_owned() };
     let head = cpu.inventory.head().ok_or_else(missing)?;
     let spec = &model.file().description().head;
+    let wanted = match &head.merge {
+        None => &wanted[..],
+        Some(merge) => {
+            let merged = sized(merged, wanted.len() / width * hidden);
+            merge.merge(model.compute(), &mut blocks.parts.scratch, wanted, merged)?;
+            merged
+        }
+    };
     let normed = sized(normed, wanted.len());
     head.norm.forward(model.compute(), wanted, normed);
     // All rows of the batch at once: the output matrix is the largest of all.

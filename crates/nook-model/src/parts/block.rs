@@ -1,11 +1,14 @@
 //! One transformer layer: norm, mixing of positions, residual; norm, feed-forward, residual.
 
+use std::f32::consts::FRAC_1_SQRT_2;
+
 use nook_kernels::vector;
 
+use super::streams::StreamBuffers;
 use super::{
-    Attention, Broken, Buffers, DenseBesideMixture, Gated, GatedDelta, KeyHeads, Lanes, LayerInput,
-    LayerState, Mamba2, Mixture, Mla, Norm, Plain, SharedAttention, ShortConv, StateShape, Step,
-    sized,
+    AltUp, Attention, Broken, Buffers, DenseBesideMixture, Gated, GatedDelta, KeyHeads, Lanes,
+    Laurel, LayerInput, LayerState, Mamba2, Mixture, Mla, Norm, Plain, SharedAttention, ShortConv,
+    StateShape, Step, sized,
 };
 use crate::error::Fault;
 use crate::weights::{Held, Named, Part, Source, Weights};
@@ -23,6 +26,10 @@ pub(crate) struct Block<W: Weights> {
     pub(crate) post_feed_forward_norm: Option<Norm<W>>,
     /// What both are multiplied with before they are added.
     pub(crate) residual_scale: f32,
+    /// A narrow way beside the mixer.
+    pub(crate) laurel: Option<Laurel<W>>,
+    /// What makes one hidden state of several, and several of what the layer makes of it.
+    pub(crate) streams: Option<AltUp<W>>,
     /// What the layer makes of its own input of each token.
     pub(crate) layer_input: Option<LayerInput<W>>,
     /// What the hidden states are multiplied with at the end: one number (Gemma 4).
@@ -54,6 +61,9 @@ pub(crate) enum FeedForward<W: Weights> {
 pub(crate) struct BlockBuffers {
     normed: Vec<f32>,
     out: Vec<f32>,
+    /// Of a way beside the mixer.
+    side: Vec<f32>,
+    streams: StreamBuffers,
     pub(crate) parts: Buffers,
 }
 
@@ -83,14 +93,16 @@ impl<W: Weights> Block<W> {
             Some(Mixer::Latent(_) | Mixer::Delta(_)) | None => None,
         };
         let feed_forward = match &self.feed_forward {
-            Some(FeedForward::Gated(gated)) => gated.activation.needs_processor(),
+            Some(FeedForward::Gated(gated)) => gated.needs_processor(),
             Some(FeedForward::Plain(plain)) => plain.activation.needs_processor(),
             Some(FeedForward::Mixture(mixture)) => mixture.needs_processor(),
             Some(FeedForward::Beside(_)) => Some("a dense layer beside experts"),
             None => Some("a layer of one part"),
         };
         let scale = self.output_scale.as_ref().map(|_| "a scale of whole layers");
-        mixer.or(feed_forward).or(scale)
+        let laurel = self.laurel.as_ref().map(|_| "a narrow way beside attention");
+        let streams = self.streams.as_ref().map(|_| "several hidden states side by side");
+        mixer.or(feed_forward).or(scale).or(laurel).or(streams)
     }
 
     /// How many layers before this one the one lies that it reads; 0 where it reads none.
@@ -114,6 +126,8 @@ impl Part for Block<Named> {
             feed_forward: self.feed_forward.read(source)?,
             post_feed_forward_norm: self.post_feed_forward_norm.read(source)?,
             residual_scale: self.residual_scale,
+            laurel: self.laurel.read(source)?,
+            streams: self.streams.read(source)?,
             layer_input: self.layer_input.read(source)?,
             output_scale: match &self.output_scale {
                 Some(scale) => Some(source.numbers(scale)?),
@@ -152,8 +166,58 @@ impl Part for FeedForward<Named> {
 }
 
 impl Block<Held> {
-    /// Takes rows `x` (n, hidden) through the layer, in place.
+    /// Takes rows `x` (n, hidden), or (n, streams, hidden) in models with several, through the
+    /// layer, in place.
     pub(crate) fn forward(
+        &self,
+        x: &mut [f32],
+        step: &Step<'_>,
+        lanes: &mut Lanes<'_>,
+        buffers: &mut BlockBuffers,
+    ) -> Result<(), Broken> {
+        match &self.streams {
+            Some(streams) => self.through_streams(streams, x, step, lanes, buffers)?,
+            None => {
+                self.through(x, step, lanes, buffers)?;
+                if let Some(input) = &self.layer_input {
+                    let BlockBuffers { out, parts, .. } = buffers;
+                    input.forward(x, sized(out, x.len()), step, parts)?;
+                }
+            }
+        }
+        if let Some(scale) = self.output_scale.as_ref().and_then(|scale| scale.first()) {
+            vector::scale(step.compute, x, *scale);
+        }
+        Ok(())
+    }
+
+    /// Rows `x` (n, streams, hidden): what goes through the layer is one hidden state of each.
+    fn through_streams(
+        &self,
+        streams: &AltUp<Held>,
+        x: &mut [f32],
+        step: &Step<'_>,
+        lanes: &mut Lanes<'_>,
+        buffers: &mut BlockBuffers,
+    ) -> Result<(), Broken> {
+        // The layer itself uses `buffers`; these are taken out for the while.
+        let mut held = std::mem::take(&mut buffers.streams);
+        streams.predict(x, step, &mut held, &mut buffers.parts.scratch)?;
+        self.through(held.active(), step, lanes, buffers)?;
+        streams.correct(x, step, &mut held, &mut buffers.parts.scratch)?;
+        if let Some(input) = &self.layer_input {
+            streams.scaled(x, &mut held);
+            let BlockBuffers { out, parts, .. } = buffers;
+            let made = sized(out, held.active().len());
+            input.make(held.active(), made, step, parts)?;
+            streams.add_to_others(x, made);
+        }
+        buffers.streams = held;
+        Ok(())
+    }
+
+    /// Mixing of positions and feed-forward, of rows `x` (n, hidden).
+    fn through(
         &self,
         x: &mut [f32],
         step: &Step<'_>,
@@ -167,13 +231,6 @@ impl Block<Held> {
         if let Some(feed_forward) = &self.feed_forward {
             self.feed(feed_forward, x, step, buffers)?;
         }
-        if let Some(input) = &self.layer_input {
-            let BlockBuffers { out, parts, .. } = buffers;
-            input.forward(x, sized(out, x.len()), step, parts)?;
-        }
-        if let Some(scale) = self.output_scale.as_ref().and_then(|scale| scale.first()) {
-            vector::scale(step.compute, x, *scale);
-        }
         Ok(())
     }
 
@@ -185,7 +242,7 @@ impl Block<Held> {
         lanes: &mut Lanes<'_>,
         buffers: &mut BlockBuffers,
     ) -> Result<(), Broken> {
-        let BlockBuffers { normed, out, parts } = buffers;
+        let BlockBuffers { normed, out, side, parts, .. } = buffers;
         let result = sized(out, x.len());
         let input = entry(self.attention_norm.as_ref(), step, x, normed);
         match mixer {
@@ -196,7 +253,15 @@ impl Block<Held> {
             Mixer::Convolution(part) => part.forward(input, result, step, lanes, parts)?,
             Mixer::Shared(part) => part.forward(input, result, step, lanes, parts)?,
         }
+        if let Some(laurel) = &self.laurel {
+            laurel.forward(input, sized(side, x.len()), step, parts)?;
+        }
         self.join(self.post_attention_norm.as_ref(), step, x, result, normed);
+        if self.laurel.is_some() {
+            // Both ways count alike.
+            vector::add(step.compute, x, sized(side, x.len()));
+            vector::scale(step.compute, x, FRAC_1_SQRT_2);
+        }
         Ok(())
     }
 
@@ -207,7 +272,7 @@ impl Block<Held> {
         step: &Step<'_>,
         buffers: &mut BlockBuffers,
     ) -> Result<(), Broken> {
-        let BlockBuffers { normed, out, parts } = buffers;
+        let BlockBuffers { normed, out, parts, .. } = buffers;
         let result = sized(out, x.len());
         let input = entry(self.feed_forward_norm.as_ref(), step, x, normed);
         match feed_forward {

@@ -39,6 +39,15 @@ pub(crate) struct Gated<W: Weights> {
     /// (hidden, `feed_forward`)
     pub(crate) down: Linear<W>,
     pub(crate) activation: Activation,
+    /// Which gates stay shut, if any do.
+    pub(crate) cutoff: Option<Cutoff>,
+}
+
+/// Gates of a row that are not above the row's mean by so many standard deviations count as 0, and
+/// the others by what they are above it (Gemma 3n).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Cutoff {
+    pub(crate) deviations: f32,
 }
 
 /// A feed-forward layer without a gate.
@@ -56,6 +65,38 @@ pub(crate) struct Plain<W: Weights> {
 pub(crate) enum Dense<W: Weights> {
     Gated(Gated<W>),
     Plain(Plain<W>),
+}
+
+impl<W: Weights> Gated<W> {
+    /// What of it only the processor computes, in words.
+    pub(super) fn needs_processor(&self) -> Option<&'static str> {
+        let cutoff = self.cutoff.map(|_| "gates with a cut-off");
+        self.activation.needs_processor().or(cutoff)
+    }
+}
+
+impl Cutoff {
+    /// Takes the cut-off of the gates of one position from each of them.
+    fn shut(self, gates: &mut [f32]) {
+        let count = gates.len() as f64;
+        let mean = sum(gates, |gate| gate) / count;
+        // Of all gates, not of a sample of them: by their number, not by one less.
+        let variance = sum(gates, |gate| (gate - mean) * (gate - mean)) / count;
+        let least = (mean + variance.sqrt() * f64::from(self.deviations)) as f32;
+        gates.iter_mut().for_each(|gate| *gate = (*gate - least).max(0.0));
+    }
+}
+
+/// The sum of `of` each number, in an order that the compiler can compute side by side.
+fn sum(numbers: &[f32], of: impl Fn(f64) -> f64) -> f64 {
+    let (eights, rest) = numbers.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for eight in eights {
+        for (sum, number) in sums.iter_mut().zip(eight) {
+            *sum += of(f64::from(*number));
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|number| of(f64::from(*number))).sum::<f64>()
 }
 
 impl<W: Weights> Dense<W> {
@@ -120,6 +161,7 @@ impl Part for Gated<Named> {
             up: self.up.read(source)?,
             down: self.down.read(source)?,
             activation: self.activation,
+            cutoff: self.cutoff,
         })
     }
 }
@@ -180,6 +222,9 @@ impl Gated<Held> {
         let gates = sized(gate, n * self.gate.rows());
         let ups = sized(up, n * self.up.rows());
         forward_all(compute, scratch, x, [(&self.gate, &mut *gates), (&self.up, &mut *ups)])?;
+        if let Some(cutoff) = self.cutoff {
+            gates.chunks_exact_mut(self.gate.rows().max(1)).for_each(|row| cutoff.shut(row));
+        }
         let inner = sized(mixed, gates.len());
         self.activation.times(compute, gates, ups, inner);
         self.down.forward(compute, scratch, inner, out)
@@ -210,4 +255,32 @@ fn squared_relu(x: f32) -> f32 {
 
 fn rows(x: &[f32], width: usize) -> usize {
     x.len().checked_div(width).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 0, 2, 4 and 6 the mean is 3 and the deviation the root of 5.
+    #[test]
+    fn gates_below_the_cutoff_are_shut_and_the_others_count_from_it() {
+        let shut = |deviations: f32| {
+            let mut gates = [0.0, 6.0, 2.0, 4.0];
+            Cutoff { deviations }.shut(&mut gates);
+            gates
+        };
+        assert_eq!(shut(0.0), [0.0, 3.0, 0.0, 1.0]);
+        let least = 3.0 + 5f32.sqrt();
+        for (gate, expected) in shut(1.0).into_iter().zip([0.0, 6.0 - least, 0.0, 0.0]) {
+            assert!((gate - expected).abs() < 1e-6, "{gate} {expected}");
+        }
+        // Many gates, whose sums are made in another order.
+        let mut many: Vec<f32> = (0..37).map(|i| ((i * 29) % 37) as f32).collect();
+        Cutoff { deviations: -0.5 }.shut(&mut many);
+        let least = 18.0 - 0.5 * ((37.0f32 * 37.0 - 1.0) / 12.0).sqrt();
+        for (i, gate) in many.iter().enumerate() {
+            let expected = (((i * 29) % 37) as f32 - least).max(0.0);
+            assert!((gate - expected).abs() < 1e-5, "{i}: {gate} {expected}");
+        }
+    }
 }

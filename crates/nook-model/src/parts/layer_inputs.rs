@@ -111,6 +111,20 @@ impl LayerInput<Held> {
         step: &Step<'_>,
         buffers: &mut Buffers,
     ) -> Result<(), Broken> {
+        self.make(x, result, step, buffers)?;
+        vector::add(step.compute, x, result);
+        Ok(())
+    }
+
+    /// What the layer makes of its row of each position with hidden states `x` (n, hidden), into
+    /// `result` (n, hidden).
+    pub(super) fn make(
+        &self,
+        x: &[f32],
+        result: &mut [f32],
+        step: &Step<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Broken> {
         let (n, compute, width) = (step.rows(), step.compute, self.width);
         let Buffers { scratch, gate, up, mixed, spare, .. } = buffers;
         let gates = sized(gate, n * width);
@@ -127,7 +141,6 @@ impl LayerInput<Held> {
         self.activation.times(compute, gates, inputs, inner);
         forward_all(compute, scratch, inner, [(&self.projection, &mut *result)])?;
         self.norm.forward_in_place(compute, result, spare);
-        vector::add(compute, x, result);
         Ok(())
     }
 }

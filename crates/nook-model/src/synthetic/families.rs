@@ -10,6 +10,9 @@ use crate::gguf::Value;
 /// Numbers of a layer's input by token.
 pub(super) const INPUT_WIDTH: u32 = 8;
 
+/// Hidden states of a position side by side, in models that have several.
+pub(super) const STREAMS: u32 = 3;
+
 /// Positions that a gated short convolution sees.
 pub(super) const SHORT_KERNEL: u32 = 3;
 
@@ -72,6 +75,9 @@ pub enum Family {
     GptOss,
     /// SmolLM3: every fourth layer without positions.
     Smollm3,
+    /// Gemma 3n: several hidden states side by side, inputs of layers by token, and late layers that
+    /// read earlier ones.
+    Gemma3n,
     /// A small Gemma 4: inputs of layers by token, and late layers that read earlier ones.
     Gemma4,
     /// LFM2 with experts: gated short convolutions.
@@ -82,7 +88,7 @@ pub enum Family {
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Llama,
         Self::Mistral,
         Self::Mixtral,
@@ -111,6 +117,7 @@ impl Family {
         Self::Llama4,
         Self::GptOss,
         Self::Smollm3,
+        Self::Gemma3n,
         Self::Gemma4,
         Self::Lfm2Moe,
         Self::GraniteHybrid,
@@ -138,6 +145,7 @@ impl Family {
             Self::Llama4 => "llama4",
             Self::GptOss => "gpt-oss",
             Self::Smollm3 => "smollm3",
+            Self::Gemma3n => "gemma3n",
             Self::Gemma4 => "gemma4",
             Self::Lfm2Moe => "lfm2moe",
             Self::GraniteHybrid => "granitehybrid",
@@ -158,10 +166,11 @@ impl Family {
     /// Whether it has layers that only the processor computes.
     #[must_use]
     pub fn needs_processor(self) -> bool {
-        matches!(self, Self::GptOss | Self::Gemma4 | Self::Lfm2Moe | Self::GraniteHybrid)
+        let newer = matches!(self, Self::GptOss | Self::Lfm2Moe | Self::GraniteHybrid);
+        newer || matches!(self, Self::Gemma3n | Self::Gemma4)
     }
 
-    /// Whether layer `layer` of a Gemma 4 sees a window alone.
+    /// Whether layer `layer` of a Gemma 3n or 4 sees a window alone.
     pub(super) fn slides(layer: u32) -> bool {
         layer % 3 != 2
     }
@@ -209,7 +218,7 @@ impl Family {
             Self::Qwen3 | Self::Qwen3Moe => Recipe { head_dim: 32, experts_used: 3, ..untied },
             Self::Qwen35 => Recipe { layers: 8, head_dim: 32, ..recipe },
             Self::Smollm3 => Recipe { layers: 5, ..recipe },
-            Self::Gemma4 => Recipe { layers: 7, ..recipe },
+            Self::Gemma3n | Self::Gemma4 => Recipe { layers: 7, ..recipe },
             Self::Lfm2Moe => Recipe { layers: 6, experts_used: 3, ..recipe },
             Self::GraniteHybrid => Recipe { layers: 6, ..untied },
             Self::GptOss => Recipe { head_dim: 32, experts_used: 3, ..untied },
@@ -322,6 +331,7 @@ fn rope(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
         | Family::Mixtral
         | Family::Gemma3
         | Family::Gemma3Large
+        | Family::Gemma3n
         | Family::Gemma4 => 1e6,
         Family::Qwen2 | Family::Qwen2Yarn | Family::Qwen3 | Family::Qwen3Moe => 1e6,
         Family::Qwen35 => 1e7,
@@ -404,17 +414,8 @@ fn own(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
             ("residual_scale", fraction(1.4 / f64::from(recipe.layers).sqrt())),
             ("logit_scale", fraction(4.0)),
         ],
-        Family::Gemma4 => {
-            let slides = (0..recipe.layers).map(Family::slides).collect();
-            vec![
-                ("rope.freq_base_swa", fraction(10_000.0)),
-                ("final_logit_softcapping", fraction(5.0)),
-                ("attention.sliding_window", number(recipe.window)),
-                ("attention.sliding_window_pattern", Value::Bools(slides)),
-                ("attention.shared_kv_layers", number(recipe.layers - recipe.own_kv_layers())),
-                ("embedding_length_per_layer_input", number(INPUT_WIDTH)),
-            ]
-        }
+        Family::Gemma3n => gemma3n(recipe),
+        Family::Gemma4 => layers_read_others(recipe),
         Family::GptOss => {
             let mut keys = Vec::from(experts(recipe));
             keys.push(expert_width(recipe));
@@ -448,6 +449,30 @@ fn own(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
         _ if family.is_deepseek() => deepseek(family, recipe),
         _ => Vec::new(),
     }
+}
+
+/// Gemma 4, and the same in Gemma 3n: inputs of layers by token, and late layers that read earlier
+/// ones.
+fn layers_read_others(recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let slides = (0..recipe.layers).map(Family::slides).collect();
+    vec![
+        ("rope.freq_base_swa", fraction(10_000.0)),
+        ("final_logit_softcapping", fraction(5.0)),
+        ("attention.sliding_window", number(recipe.window)),
+        ("attention.sliding_window_pattern", Value::Bools(slides)),
+        ("attention.shared_kv_layers", number(recipe.layers - recipe.own_kv_layers())),
+        ("embedding_length_per_layer_input", number(INPUT_WIDTH)),
+    ]
+}
+
+fn gemma3n(recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let cutoff = |layer| if layer < 2 { 0.25 * (layer + 1) as f32 } else { f32::NEG_INFINITY };
+    let cutoffs = (0..recipe.layers).map(cutoff).collect();
+    let mut keys = layers_read_others(recipe);
+    keys.push(("altup.num_inputs", number(STREAMS)));
+    keys.push(("altup.active_idx", number(1)));
+    keys.push(("activation_sparsity_scale", Value::Floats(cutoffs)));
+    keys
 }
 
 fn experts(recipe: &Recipe) -> [(&'static str, Value); 2] {

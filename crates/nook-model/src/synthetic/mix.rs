@@ -110,7 +110,9 @@ fn is_output(place: Place<'_>) -> bool {
 /// Whether llama.cpp never quantises it.
 fn is_small(place: Place<'_>) -> bool {
     let small = ["ffn_gate_inp", "ssm_conv1d", "conv", "ssm_a", "ssm_d", "ssm_norm", "bias"];
-    !place.is_matrix || small.contains(&part(place.name))
+    let part = part(place.name);
+    let beside = part.starts_with("altup") || part.starts_with("laurel");
+    !place.is_matrix || beside || small.contains(&part)
 }
 
 /// `attn_q` of `blk.3.attn_q.weight`.

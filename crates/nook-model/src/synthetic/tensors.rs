@@ -1,6 +1,6 @@
 //! Names and dimensions of the tensors of each family, as llama.cpp's converter writes them.
 
-use super::families::{Family, INPUT_WIDTH, SHORT_KERNEL};
+use super::families::{Family, INPUT_WIDTH, SHORT_KERNEL, STREAMS};
 use super::recipe::Recipe;
 
 /// Sizes of latent attention, made from a recipe's usual ones.
@@ -61,7 +61,7 @@ impl Recipe {
         }
     }
 
-    /// Layers of a Gemma 4 that have keys and values of their own.
+    /// Layers of a Gemma 3n or 4 that have keys and values of their own.
     pub(super) fn own_kv_layers(&self) -> u32 {
         self.layers / 2 + 1
     }
@@ -134,8 +134,14 @@ fn globals(recipe: &Recipe, listing: &mut Listing) {
         listing.weight("rope_factors_short", &[pairs]);
     }
     if family == Family::Gemma4 {
-        let all = recipe.layers * INPUT_WIDTH;
         listing.weight("rope_freqs", &[recipe.head_dim]);
+    }
+    if family == Family::Gemma3n {
+        listing.weight("altup_proj", &[recipe.hidden, recipe.hidden, STREAMS - 1]);
+        listing.weight("altup_unembd_proj", &[recipe.hidden, recipe.hidden, STREAMS - 1]);
+    }
+    if matches!(family, Family::Gemma3n | Family::Gemma4) {
+        let all = recipe.layers * INPUT_WIDTH;
         listing.weight("per_layer_token_embd", &[all, recipe.vocabulary]);
         listing.weight("per_layer_model_proj", &[recipe.hidden, all]);
         listing.weight("per_layer_proj_norm", &[INPUT_WIDTH]);
@@ -176,6 +182,7 @@ fn mixer(recipe: &Recipe, layer: u32, listing: &mut Listing) {
     match recipe.family {
         Family::Qwen35 if recipe.family.is_recurrent(layer) => delta_net(recipe, listing),
         Family::Lfm2Moe if recipe.family.is_recurrent(layer) => short_conv(recipe, listing),
+        Family::Gemma3n => gemma3n(recipe, listing),
         Family::Gemma4 => gemma4(recipe, layer, listing),
         Family::GraniteHybrid if recipe.family.is_recurrent(layer) => mamba(recipe, listing),
         family if family.is_latent() => latent(recipe, listing),
@@ -222,7 +229,8 @@ fn attention(recipe: &Recipe, listing: &mut Listing) {
         | Family::Qwen35
         | Family::Lfm2Moe
         | Family::Gemma3
-        | Family::Gemma3Large => {
+        | Family::Gemma3Large
+        | Family::Gemma3n => {
             listing.weight("attn_q_norm", &[recipe.head_dim]);
             listing.weight("attn_k_norm", &[recipe.head_dim]);
         }
@@ -284,10 +292,29 @@ fn gemma4(recipe: &Recipe, layer: u32, listing: &mut Listing) {
         }
     }
     listing.weight("attn_output", &[recipe.heads * dim, hidden]);
+    layer_input(hidden, listing);
+    listing.weight("layer_output_scale", &[1]);
+}
+
+fn layer_input(hidden: u32, listing: &mut Listing) {
     listing.weight("inp_gate", &[hidden, INPUT_WIDTH]);
     listing.weight("proj", &[INPUT_WIDTH, hidden]);
     listing.weight("post_norm", &[hidden]);
-    listing.weight("layer_output_scale", &[1]);
+}
+
+/// Keys and values of all layers: files have those of layers that read others', too.
+fn gemma3n(recipe: &Recipe, listing: &mut Listing) {
+    let (hidden, rank) = (recipe.hidden, recipe.hidden / 4);
+    attention(recipe, listing);
+    listing.weight("altup_correct_coef", &[STREAMS, STREAMS]);
+    listing.weight("altup_correct_scale", &[hidden]);
+    listing.weight("altup_predict_coef", &[STREAMS, STREAMS * STREAMS]);
+    listing.weight("altup_router", &[hidden, STREAMS]);
+    listing.weight("altup_router_norm", &[hidden]);
+    listing.weight("laurel_l", &[hidden, rank]);
+    listing.weight("laurel_r", &[rank, hidden]);
+    listing.weight("laurel_post_norm", &[hidden]);
+    layer_input(hidden, listing);
 }
 
 fn short_conv(recipe: &Recipe, listing: &mut Listing) {

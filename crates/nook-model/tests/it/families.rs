@@ -16,7 +16,7 @@ use nook_base::ModelPart;
 use nook_kernels::Format;
 use nook_model::gguf::Value;
 use nook_model::synthetic::{Family, Recipe, header_bytes};
-use nook_model::{Fault, Input, LoadedModel, LogitRows, ModelFile, Session};
+use nook_model::{Fault, Input, LoadedModel, LogitRows, ModelFile, Session, StepError};
 
 /// Greatest difference from the plain pass, over the greatest logit. Single precision costs about
 /// 1e-6, and 1e-5 in delta nets (measured with llama.cpp on these files); a wrong constant ten
@@ -82,15 +82,85 @@ fn chunks_of_every_family_give_the_bits_of_the_whole() {
 #[test]
 fn a_cut_between_a_layer_and_the_one_that_it_reads_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let file = ModelFile::open(&write(folder.path(), Family::Gemma4, 1)).unwrap();
-    // Layers 0 to 3 remember, and 4, 5 and 6 read 3, 2 and 3.
-    assert_eq!(file.uncuttable(), [3, 4, 5, 6]);
-    for cut in file.uncuttable() {
-        for part in parts(&file, &[cut]) {
-            let refused = load_part(&file, &part, 1).session(part, 8).map(|_| ());
-            assert_eq!(refused.unwrap_err().fault, Fault::Cut { layer: cut });
+    for family in [Family::Gemma3n, Family::Gemma4] {
+        let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
+        // Layers 0 to 3 remember, and 4, 5 and 6 read 3, 2 and 3.
+        assert_eq!(file.uncuttable(), [3, 4, 5, 6]);
+        for cut in file.uncuttable() {
+            for part in parts(&file, &[cut]) {
+                let refused = load_part(&file, &part, 1).session(part, 8).map(|_| ());
+                assert_eq!(refused.unwrap_err().fault, Fault::Cut { layer: cut });
+            }
         }
     }
+}
+
+/// What layers get by token comes to a helper as rows: it needs no table of tokens, and takes no
+/// ids.
+#[test]
+fn layers_with_inputs_by_token_need_no_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    for (family, hidden_states) in [(Family::Gemma3n, 3), (Family::Gemma4, 1)] {
+        let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
+        let shape = file.shape();
+        assert_eq!(shape.row, hidden_states * shape.hidden + shape.layers * 8);
+        let [asking, helping, last] = &parts(&file, &[1, 2])[..] else { panic!("three parts") };
+        let needs = |part: &ModelPart, number: usize| {
+            file.ranges_of(part).iter().any(|range| range.number as usize == number)
+        };
+        for (number, tensor) in file.header().tensors().iter().enumerate() {
+            let name = &tensor.name;
+            let by_token = tensor.dimensions.contains(&u64::from(shape.vocabulary));
+            if by_token || name.starts_with("per_layer") || name.starts_with("altup") {
+                assert!(!needs(helping, number), "{family:?}: {name}");
+                assert!(needs(asking, number) || needs(last, number), "{family:?}: {name}");
+            }
+        }
+        let (model, mut session) = stage(&file, *helping, 8);
+        let refused = session.step(&model, Input::Tokens(&[5]), LogitRows::None);
+        assert_eq!(refused, Err(StepError::WrongInput { expected: "hidden states" }));
+        // One hidden state alone is no row of theirs.
+        let narrow = vec![0.1; shape.hidden as usize];
+        let refused = session.step(&model, Input::Hidden(&narrow), LogitRows::None);
+        assert_eq!(refused, Err(StepError::Width { got: narrow.len(), width: shape.row }));
+    }
+}
+
+#[test]
+fn what_a_gemma3n_cannot_have_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), Family::Gemma3n, 1);
+    let recipe = Recipe::of(Family::Gemma3n, Format::F32, 1);
+    let changed_path = folder.path().join("changed.gguf");
+    let cutoffs = |first: f32| {
+        let mut all = vec![f32::NEG_INFINITY; recipe.layers as usize];
+        all[0] = first;
+        Value::Floats(all)
+    };
+    for (name, value) in [
+        ("altup.num_inputs", Value::Unsigned(1)),
+        ("altup.num_inputs", Value::Unsigned(17)),
+        ("altup.active_idx", Value::Unsigned(3)),
+        ("embedding_length_per_layer_input", Value::Unsigned(0)),
+        ("embedding_length_per_layer_input", Value::Unsigned(5000)),
+        ("activation_sparsity_scale", cutoffs(f32::NAN)),
+        ("activation_sparsity_scale", cutoffs(f32::INFINITY)),
+        ("activation_sparsity_scale", Value::Floats(vec![0.5; 6])),
+        ("activation_sparsity_scale", Value::Float(0.5)),
+        ("attention.shared_kv_layers", Value::Unsigned(6)),
+        ("attention.value_length", Value::Unsigned(8)),
+    ] {
+        let key = format!("gemma3n.{name}");
+        write_changed(&recipe, &path, &key, value.clone(), &changed_path);
+        let refused = ModelFile::open(&changed_path).map(|_| ()).unwrap_err().fault;
+        let named = matches!(&refused, Fault::BadValue { key: found, .. } if *found == key);
+        assert!(named, "{key} {}: {refused:?}", value.summary());
+    }
+    // Another number of streams than the tensors have.
+    let key = "gemma3n.altup.num_inputs";
+    write_changed(&recipe, &path, key, Value::Unsigned(4), &changed_path);
+    let refused = ModelFile::open(&changed_path).map(|_| ()).unwrap_err().fault;
+    assert!(matches!(&refused, Fault::TensorShape { .. }), "{refused:?}");
 }
 
 /// LongRoPE has factors for windows up to the original context (here 128), and others for longer

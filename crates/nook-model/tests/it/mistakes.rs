@@ -27,6 +27,8 @@ enum Edit {
     Fraction(&'static str, f64),
     Text(&'static str, &'static str),
     Truth(&'static str, bool),
+    /// A list of numbers that are all below any other.
+    AllMinusInfinity(&'static str),
     /// The key is taken out.
     Without(&'static str),
     /// All numbers of the tensors with this ending are this one.
@@ -35,14 +37,18 @@ enum Edit {
     Scale(&'static str, f32),
     /// The norms of query and key heads are taken out.
     WithoutHeadNorms,
+    /// The tensors whose names begin so are taken out.
+    WithoutTensors(&'static [&'static str]),
 }
 
 /// Fixture, mistake as the fixtures call it, and what makes it.
-const MISTAKES: [(&str, &str, Edit); 34] = [
+const MISTAKES: [(&str, &str, Edit); 36] = [
     ("gpt_oss", "no sinks", Edit::Fill("attn_sinks.weight", -1e9)),
     ("gpt_oss", "window 17", Edit::Number("attention.sliding_window", 17)),
     ("gpt_oss", "window 15", Edit::Number("attention.sliding_window", 15)),
     ("gpt_oss", "no yarn", Edit::Text("rope.scaling.type", "none")),
+    ("gemma3n", "no activation sparsity", Edit::AllMinusInfinity("activation_sparsity_scale")),
+    ("gemma3n", "window 15", Edit::Number("attention.sliding_window", 15)),
     ("gemma4", "window 15", Edit::Number("attention.sliding_window", 15)),
     ("gemma4", "no final softcap", Edit::Without("final_logit_softcapping")),
     ("gemma4", "partial rotary 1.0 on full layers", Edit::Fill("rope_freqs.weight", 1.0)),
@@ -122,6 +128,25 @@ fn a_multiplier_of_zero_is_one_that_is_not_there() {
     }
 }
 
+/// Older converters write no cap of the logits and no base of the layers with a window; newer ones
+/// may leave out keys and values that no layer reads.
+#[test]
+fn what_files_of_gemma3n_leave_out_changes_nothing() {
+    let Some(folder) = large("what files of Gemma 3n leave out", "fixtures/tiny") else { return };
+    let folder = folder.join("gemma3n");
+    let work = tempfile::tempdir().unwrap();
+    for edit in [
+        Edit::Without("final_logit_softcapping"),
+        Edit::Without("rope.freq_base_swa"),
+        Edit::WithoutTensors(&["blk.5.attn_k", "blk.5.attn_v", "blk.7.attn_v", "blk.7.attn_k"]),
+    ] {
+        let path = work.path().join("edited.gguf");
+        std::fs::write(&path, edited(&folder.join("tiny-gemma3n-f16.gguf"), edit)).unwrap();
+        let apart = change(&folder, &path);
+        assert!(apart < 1e-3, "{edit:?}: {apart:.5}");
+    }
+}
+
 /// How far the logits of the model at `path` are from those of the second case of the reference.
 fn change(folder: &Path, path: &Path) -> f32 {
     let reference = json(&folder.join("reference.json"));
@@ -164,8 +189,14 @@ fn metadata(header: &Header, edit: Edit) -> Vec<(String, Value)> {
         Edit::Fraction(key, number) => (key, Some(Value::Float(number))),
         Edit::Text(key, text) => (key, Some(Value::Text(text.to_owned()))),
         Edit::Truth(key, truth) => (key, Some(Value::Bool(truth))),
+        Edit::AllMinusInfinity(key) => {
+            let known = header.value(&format!("{architecture}.{key}"));
+            let Some(Value::Floats(list)) = known else { panic!("no list of {key}: {known:?}") };
+            (key, Some(Value::Floats(vec![f32::NEG_INFINITY; list.len()])))
+        }
         Edit::Without(key) => (key, None),
-        Edit::Fill(..) | Edit::Scale(..) | Edit::WithoutHeadNorms => ("", None),
+        Edit::Fill(..) | Edit::Scale(..) => ("", None),
+        Edit::WithoutHeadNorms | Edit::WithoutTensors(_) => ("", None),
     };
     let key = format!("{architecture}.{key}");
     let others = header.keys().filter(|known| **known != key);
@@ -197,5 +228,9 @@ fn change_numbers(edit: Edit, tensor: &TensorInfo, data: &mut [u8]) {
 
 fn is_dropped(edit: Edit, name: &str) -> bool {
     let ends = ["attn_q_norm.weight", "attn_k_norm.weight"];
-    matches!(edit, Edit::WithoutHeadNorms) && ends.iter().any(|end| name.ends_with(end))
+    match edit {
+        Edit::WithoutHeadNorms => ends.iter().any(|end| name.ends_with(end)),
+        Edit::WithoutTensors(begins) => begins.iter().any(|begin| name.starts_with(begin)),
+        _ => false,
+    }
 }

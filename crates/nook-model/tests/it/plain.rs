@@ -13,6 +13,7 @@ mod attention;
 mod deepseek2;
 mod feed_forward;
 mod gemma;
+mod gemma3n;
 mod gemma4;
 mod glm4;
 mod gpt_oss;
@@ -48,6 +49,7 @@ pub(crate) fn logits(path: &Path, ids: &[u32], numerics: Numerics) -> Vec<f64> {
         "qwen2" | "qwen3" | "qwen3moe" => qwen::logits(&model, ids),
         "qwen35" => qwen35::logits(&model, ids),
         "gemma" | "gemma2" | "gemma3" => gemma::logits(&model, ids),
+        "gemma3n" => gemma3n::logits(&model, ids),
         "gemma4" => gemma4::logits(&model, ids),
         "phi3" => phi3::logits(&model, ids),
         "starcoder2" => starcoder2::logits(&model, ids),

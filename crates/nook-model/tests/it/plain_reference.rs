@@ -39,6 +39,7 @@ fn the_plain_pass_reproduces_the_publishers_implementations() {
 #[test]
 fn the_plain_pass_reproduces_newer_implementations() {
     let names = [
+        "gemma3n",
         "gemma4",
         "gemma4_ple",
         "gpt_oss",

@@ -12,7 +12,7 @@ use super::model::{Model, add_rows, normed, times_each};
 use super::rope::{Pairs, Rope};
 
 /// Keys and values of one layer.
-type Remembered = (Rows, Rows);
+pub(super) type Remembered = (Rows, Rows);
 
 pub(super) fn logits(model: &Model, ids: &[u32]) -> Rows {
     let hidden = model.size("embedding_length");
@@ -74,7 +74,13 @@ fn rope(model: &Model, dim: usize, slides: bool) -> Rope {
     }
 }
 
-fn remember(model: &Model, layer: usize, dim: usize, rope: &Rope, x: &Rows) -> Remembered {
+pub(super) fn remember(
+    model: &Model,
+    layer: usize,
+    dim: usize,
+    rope: &Rope,
+    x: &Rows,
+) -> Remembered {
     let name = |part: &str| format!("blk.{layer}.{part}.weight");
     let raw = model.times(&name("attn_k"), x);
     let values = match model.has(&name("attn_v")) {
@@ -91,7 +97,7 @@ fn remember(model: &Model, layer: usize, dim: usize, rope: &Rope, x: &Rows) -> R
 }
 
 /// For each layer its rows, if it has any.
-fn inputs(model: &Model, ids: &[u32], embedded: &Rows) -> Option<Vec<Rows>> {
+pub(super) fn inputs(model: &Model, ids: &[u32], embedded: &Rows) -> Option<Vec<Rows>> {
     let width = model.number("embedding_length_per_layer_input").filter(|width| *width > 0)?;
     let scale = 1.0 / (embedded[0].len() as f64).sqrt();
     let projected = model.times("per_layer_model_proj.weight", embedded);
@@ -111,7 +117,7 @@ fn inputs(model: &Model, ids: &[u32], embedded: &Rows) -> Option<Vec<Rows>> {
     Some((0..model.layers()).map(of).collect())
 }
 
-fn input(model: &Model, layer: usize, x: &Rows, inputs: &Rows) -> Rows {
+pub(super) fn input(model: &Model, layer: usize, x: &Rows, inputs: &Rows) -> Rows {
     let name = |part: &str| format!("blk.{layer}.{part}.weight");
     let gates = model.times(&name("inp_gate"), x);
     let inner = |(gate, input): (&Vec<f64>, &Vec<f64>)| {

@@ -104,6 +104,14 @@ impl Model {
         }
     }
 
+    /// The fractions `ARCHITECTURE.key`, one for each layer.
+    pub(crate) fn fractions(&self, key: &str) -> Vec<f64> {
+        match self.header.value(&self.key(key)) {
+            Some(Value::Floats(numbers)) => numbers.iter().copied().map(f64::from).collect(),
+            other => panic!("no list of {key}: {other:?}"),
+        }
+    }
+
     pub(crate) fn size(&self, key: &str) -> usize {
         self.number(key).unwrap_or_else(|| panic!("the file has no {key}"))
     }
