@@ -13,6 +13,7 @@ use semver::Version;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue::CatalogueRefusal;
 use crate::install::InstallError;
 use crate::installed::{Installed, PackageKind};
 use crate::keys::{KeyError, Keys};
@@ -50,6 +51,9 @@ pub enum UpdateError {
     /// The list is not believed.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The list of models is not believed.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueRefusal),
     /// The network, the server or the disk.
     #[error(transparent)]
     Fetch(#[from] FetchError),
@@ -158,11 +162,9 @@ impl Updates {
             return Err(Refusal::NoKey.into());
         }
         let seen = self.seen()?;
-        let at = format!("{}{SIGNATURE_END}", address.file_name());
-        let signature_at = address.beside(&at)?;
-        let document = |address, most| self.fetcher.fetch_document(address, most, self.patience);
-        let bytes = document(address, MANIFEST_BYTES_MAX).await?;
-        let signature = document(&signature_at, SIGNATURE_BYTES_MAX).await?;
+        let signature_at = self.beside(&format!("{}{SIGNATURE_END}", address.file_name()))?;
+        let bytes = self.document(address, MANIFEST_BYTES_MAX).await?;
+        let signature = self.document(&signature_at, SIGNATURE_BYTES_MAX).await?;
         let now = clock::unix_seconds();
         let manifest = read(&bytes, &signature, &self.keys, now, seen.serial)?;
         claim.0.note(manifest.serial, now)?;
@@ -177,10 +179,9 @@ impl Updates {
         stop: &CancellationToken,
         told: &watch::Sender<Progress>,
     ) -> Result<Fetched, UpdateError> {
-        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
         let package = &offer.package;
         let order = FileOrder {
-            address: address.beside(&package.file)?,
+            address: self.beside(&package.file)?,
             bytes: package.bytes,
             sha256: package.sha256.clone(),
         };
@@ -198,5 +199,35 @@ impl Updates {
         if let Err(error) = crate::swap::remove_folder(&folder) {
             tracing::warn!(folder = %folder.display(), %error, "a download was left behind");
         }
+    }
+
+    /// The address of a file that lies beside the list of versions.
+    pub(crate) fn beside(&self, file: &str) -> Result<Address, UpdateError> {
+        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
+        Ok(address.beside(file)?)
+    }
+
+    /// A document of the server, at most `most` bytes of it.
+    pub(crate) async fn document(
+        &self,
+        address: &Address,
+        most: usize,
+    ) -> Result<Vec<u8>, UpdateError> {
+        Ok(self.fetcher.fetch_document(address, most, self.patience).await?)
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Claim {
+    /// Notes when the newest list of models was written that was taken.
+    pub(crate) fn note_models(&self, written: u64) -> Result<(), SeenError> {
+        self.0.note_models(written)
     }
 }
