@@ -13,9 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use nook_api::views::{NewerView, UpdateTrouble, UpdateWay, UpdatesView};
+use nook_api::views::{CatalogueEditionView, NewerView, UpdateTrouble, UpdateWay, UpdatesView};
 use nook_api::{Again, NodeError, Restart, sentence};
 use nook_base::{ErrorCode, clock};
+use nook_fetch::Catalogue;
+use nook_library::LibraryEvent;
 use nook_update::{
     Installed, Offer, PackageKind, Portable, Refusal, SeenError, UpdateError, Updates,
 };
@@ -36,6 +38,8 @@ const SAID_BYTES_MAX: u64 = 2048;
 pub(crate) enum UpdateEvent {
     /// A look has ended.
     Looked(Result<Option<Offer>, UpdateError>),
+    /// Somebody was asked for the list of models; absent where there is none.
+    Models(Result<Option<Catalogue>, UpdateError>),
     /// The installing program has ended while this node still runs; what it said where it failed.
     InstallEnded(Result<(), String>),
 }
@@ -53,6 +57,10 @@ pub(crate) struct NewVersionsHere {
     installed: Installed,
     events: mpsc::Sender<UpdateEvent>,
     shown: UpdatesView,
+    /// The list of models that was taken before this start, until it is in use.
+    held_models: Option<Catalogue>,
+    /// Why the last look brought no list of models.
+    models_trouble: Option<String>,
 }
 
 impl NewVersionsHere {
@@ -74,7 +82,19 @@ impl NewVersionsHere {
         let running = nook_base::VERSION.parse().ok();
         let watch = Watch::new(seen.checked, seen.failed.clone());
         let (installed, failed) = (Installed::of(program), seen.failed);
-        Self { watch, source, running, failed, installed, events, shown }
+        let held_models = source.as_ref().and_then(|source| source.held_catalogue());
+        let models_trouble = None;
+        Self {
+            watch,
+            source,
+            running,
+            failed,
+            installed,
+            events,
+            shown,
+            held_models,
+            models_trouble,
+        }
     }
 
     /// What front ends show of a program that starts itself again like this.
@@ -159,6 +179,14 @@ impl State {
                 self.updates.shown.trouble = Some(UpdateTrouble::NotLooked { reason });
                 self.watch_event(Event::LookFailed);
             }
+            UpdateEvent::Models(Ok(found)) => {
+                self.updates.models_trouble = None;
+                found.into_iter().for_each(|catalogue| self.take_catalogue(catalogue));
+            }
+            UpdateEvent::Models(Err(error)) => {
+                tracing::info!(%error, "no newer list of models was taken");
+                self.updates.models_trouble = Some(sentence(&error.to_string()));
+            }
             // There is nothing to install any more: the list has changed meanwhile.
             UpdateEvent::InstallEnded(Ok(())) => {
                 self.updates.shown.is_installing = false;
@@ -170,6 +198,27 @@ impl State {
                 let reason = sentence(&said);
                 self.updates.shown.trouble = Some(UpdateTrouble::NotInstalled { reason });
             }
+        }
+    }
+
+    /// Uses the list of models that was taken before this start.
+    pub(crate) fn use_held_catalogue(&mut self) {
+        let held = self.updates.held_models.take();
+        held.into_iter().for_each(|catalogue| self.take_catalogue(catalogue));
+    }
+
+    fn take_catalogue(&mut self, catalogue: Catalogue) {
+        self.tell_library(LibraryEvent::CatalogueCame(Box::new(catalogue)));
+        self.look_at_fits();
+    }
+
+    /// Which list of models is in use, for front ends.
+    pub(crate) fn catalogue_edition(&self) -> CatalogueEditionView {
+        let catalogue = self.library.catalogue();
+        CatalogueEditionView {
+            written: catalogue.written(),
+            built_in: catalogue.is_built_in(),
+            trouble: self.updates.models_trouble.clone(),
         }
     }
 
@@ -190,9 +239,12 @@ impl State {
         let (Some(source), Some(running)) = (source.clone(), running.clone()) else { return };
         let (installed, events) = (installed.clone(), events.clone());
         self.tasks.spawn_until_cancelled("look-for-update", async move {
-            let looked = look(&source, &running, &installed).await;
+            let (looked, models) = look(&source, &running, &installed).await;
             // Nobody reads it where the node has gone meanwhile.
             let _ = events.send(UpdateEvent::Looked(looked)).await;
+            if let Some(models) = models {
+                let _ = events.send(UpdateEvent::Models(models)).await;
+            }
         });
     }
 
@@ -212,15 +264,28 @@ impl State {
     }
 }
 
+type Looked = Result<Option<Offer>, UpdateError>;
+type Models = Result<Option<Catalogue>, UpdateError>;
+
+/// Asks for the list of versions, and where somebody answers for that of models too.
 async fn look(
     source: &Arc<Updates>,
     running: &Version,
     installed: &Installed,
-) -> Result<Option<Offer>, UpdateError> {
+) -> (Looked, Option<Models>) {
     let claims = source.clone();
     let claim = tokio::task::spawn_blocking(move || claims.claim()).await;
-    let claim = claim.map_err(|_| UpdateError::Lost)??;
-    source.look(&claim, running, installed).await
+    let claim = match claim {
+        Ok(Ok(claim)) => claim,
+        Ok(Err(error)) => return (Err(error.into()), None),
+        Err(_) => return (Err(UpdateError::Lost), None),
+    };
+    let looked = source.look(&claim, running, installed).await;
+    let models = match &looked {
+        Ok(_) | Err(UpdateError::Refused(_)) => Some(source.renew_catalogue(&claim).await),
+        Err(_) => None,
+    };
+    (looked, models)
 }
 
 /// Runs `nook update --now` to its end; what it said where that did not work. Where it works, this

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn m1_only_what_a_known_key_has_signed_as_a_list_of_models_is_one() {
+    fn u8_only_what_a_known_key_has_signed_as_a_list_of_models_is_one() {
         let pair = KeyPair::generate_unencrypted_keypair().unwrap();
         let thief = KeyPair::generate_unencrypted_keypair().unwrap();
         let keys = Keys::read(&pair.pk.to_base64()).unwrap();

@@ -112,7 +112,7 @@ async fn a_newer_list_is_taken_and_stays_for_later_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m1_a_list_of_another_key_changed_or_signed_as_another_file_is_refused() {
+async fn u8_a_list_of_another_key_changed_or_signed_as_another_file_is_refused() {
     let scene = Scene::new();
     scene.serve_models(&list(OLD));
     scene.renew().await.unwrap().unwrap();
@@ -130,7 +130,7 @@ async fn m1_a_list_of_another_key_changed_or_signed_as_another_file_is_refused()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m1_the_list_of_versions_is_no_list_of_models() {
+async fn u8_the_list_of_versions_is_no_list_of_models() {
     let scene = Scene::new();
     scene.serve(&scene.manifest());
     let bytes = serde_json::to_vec(&scene.manifest()).unwrap();
@@ -151,7 +151,7 @@ async fn m1_the_list_of_versions_is_no_list_of_models() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m2_a_list_that_is_older_than_one_that_was_seen_is_refused_whatever_lies_on_the_disk() {
+async fn u9_a_list_that_is_older_than_one_that_was_seen_is_refused_whatever_lies_on_the_disk() {
     let scene = Scene::new();
     scene.serve_models(&list(OLD));
     scene.renew().await.unwrap().unwrap();
@@ -173,7 +173,7 @@ async fn m2_a_list_that_is_older_than_one_that_was_seen_is_refused_whatever_lies
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m3_a_file_that_was_changed_on_the_disk_is_not_believed() {
+async fn u10_a_file_that_was_changed_on_the_disk_is_not_believed() {
     let scene = Scene::new();
     scene.serve_models(&list(OLD));
     scene.renew().await.unwrap().unwrap();
@@ -200,7 +200,7 @@ async fn m3_a_file_that_was_changed_on_the_disk_is_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m4_a_list_that_is_cut_stalls_or_has_no_end_leaves_the_one_before() {
+async fn u11_a_list_that_is_cut_stalls_or_has_no_end_leaves_the_one_before() {
     let scene = Scene::new();
     scene.serve_models(&list(OLD));
     scene.renew().await.unwrap().unwrap();
@@ -244,7 +244,7 @@ async fn m4_a_list_that_is_cut_stalls_or_has_no_end_leaves_the_one_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m5_a_signed_list_that_cannot_be_used_leaves_the_one_before() {
+async fn u11_a_signed_list_that_cannot_be_used_leaves_the_one_before() {
     let scene = Scene::new();
     scene.serve_models(&list(OLD));
     scene.renew().await.unwrap().unwrap();
