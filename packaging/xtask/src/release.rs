@@ -95,10 +95,11 @@ pub(crate) struct CatalogueOptions {
 
 /// Makes, signs and verifies a release.
 pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
+    let pre = options.version.pre.as_str();
     ensure!(
-        options.version.pre.is_empty(),
-        "rpm takes no `-` in a version: leave `-{}` out, or try it out with another last number",
-        options.version.pre
+        !pre.contains('-'),
+        "rpm takes no second `-` in a version: write `-{}`",
+        pre.replace('-', ".")
     );
     // Before anything is built for half an hour.
     let key = secret_key(options.key.as_deref())?;
