@@ -46,8 +46,8 @@ pub use devices::{
 pub use download_trouble::DownloadTrouble;
 pub use key_place::KeyPlace;
 pub use models::{
-    CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView, FitKind, FitView,
-    FoundView, InHouseView, ModelView,
+    CatalogueEditionView, CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView,
+    FitKind, FitView, FoundView, InHouseView, ModelView,
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
 pub use past_replies::{HappenedView, PastReplyView, ReplyEndView};
@@ -77,6 +77,9 @@ struct HouseholdView {
     pub default_model: Option<String>,
     /// Models that could be here, smallest first.
     pub catalogue: Vec<CatalogueView>,
+    /// Which list they are.
+    #[serde(default)]
+    pub catalogue_edition: CatalogueEditionView,
     /// Models on their way, oldest first.
     pub downloads: Vec<DownloadView>,
     /// Where the models lie.

@@ -6,6 +6,7 @@
 
 pub mod activation;
 pub mod backend;
+pub mod calendar;
 pub mod clock;
 pub mod code;
 pub mod device_bytes;

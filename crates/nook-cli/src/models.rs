@@ -14,8 +14,8 @@ use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use nook_api::NodeCalls as _;
 use nook_api::views::{
-    CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView, FitKind, FitView,
-    HouseholdView, InHouseView, ModelView, Problem,
+    CatalogueEditionView, CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView,
+    FitKind, FitView, HouseholdView, InHouseView, ModelView, Problem,
 };
 use nook_base::ErrorCode;
 use nook_control::{Client, ClientError};
@@ -413,6 +413,21 @@ fn catalogue(house: &HouseholdView, json: bool) {
         &["NAME", "PARAMETERS", "QUANT", "SIZE", "FITS", "LICENCE", "", ""],
         &house.catalogue.iter().map(row).collect::<Vec<_>>(),
     );
+    output::line("");
+    output::line(edition_lines(&house.catalogue_edition));
+}
+
+/// Which list it is, and why there is no newer one where that is known.
+fn edition_lines(edition: &CatalogueEditionView) -> String {
+    let day = nook_base::calendar::day_of(edition.written);
+    let whence = match edition.built_in {
+        true => "it came with this program",
+        false => "renewed since this program was installed",
+    };
+    let trouble = edition.trouble.as_ref();
+    let trouble =
+        trouble.map(|why| format!("\nThe last look for a newer list did not work: {why}"));
+    format!("The list is of {day}: {whence}.{}", trouble.unwrap_or_default())
 }
 
 async fn found(client: &Client, json: bool) -> anyhow::Result<()> {
@@ -467,5 +482,21 @@ fn state_word(state: DownloadState) -> &'static str {
         DownloadState::Paused => "paused",
         DownloadState::Cancelled => "cancelled",
         DownloadState::Failed => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_catalogue_says_of_when_it_is_and_where_it_came_from() {
+        let edition =
+            CatalogueEditionView { written: 1_795_694_400, built_in: true, trouble: None };
+        let said = edition_lines(&edition);
+        assert_eq!(said, "The list is of 2026-11-26: it came with this program.");
+        let trouble = Some("Nobody answered.".to_owned());
+        let said = edition_lines(&CatalogueEditionView { built_in: false, trouble, ..edition });
+        assert!(said.contains("renewed since") && said.ends_with("Nobody answered."), "{said}");
     }
 }

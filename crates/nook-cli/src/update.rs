@@ -122,7 +122,7 @@ impl Run {
             looked => return Ok(looked?),
         };
         let updates = self.updates.clone();
-        let held = spawn_blocking(move || updates.held()).await?;
+        let held = spawn_blocking(move || updates.held_release()).await?;
         let offer = held.map(|it| Updates::offer(&it.manifest, &self.running, &self.installed));
         let Some(offer) = offer.and_then(Result::ok).flatten() else { return Err(error.into()) };
         if !self.json {

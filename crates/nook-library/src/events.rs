@@ -9,7 +9,9 @@ use std::time::Instant;
 use nook_api::views::{DownloadView, FoundView, ModelView, TroubleView};
 use nook_api::{Answer, ModelCommand, NodeError};
 use nook_base::{ModelDigest, PeerId};
-use nook_fetch::{CopyOrder, FetchError, Fetched, Fetcher, FileKey, Folder, Order, Progress, Seat};
+use nook_fetch::{
+    Catalogue, CopyOrder, FetchError, Fetched, Fetcher, FileKey, Folder, Order, Progress, Seat,
+};
 use nook_resources::traffic::Traffic;
 use nook_store::{Library, ModelsMove, SettingValue, Staged, Stager, Stamps};
 use nook_wire::Have;
@@ -81,6 +83,8 @@ pub enum LibraryEvent {
     },
     /// The folder of the models was looked at; nothing, where the look failed.
     FolderSeen(Option<Box<FolderSeen>>),
+    /// A list of models came from outside, and was checked.
+    CatalogueCame(Box<Catalogue>),
     /// Layers are wanted that may not be here: [`LibraryEffect::Part`] tells what became of it. A
     /// second wish for the same model widens the first.
     TakePart(PartWish),

@@ -10,6 +10,7 @@
 //! - `ends`: models of which this device keeps only what it computes itself.
 //! - `parts`: layers of models that this device lacks, taken from other devices.
 //! - `folder`, `folder_looks`: the folder of the models moves, or its disk is away.
+//! - `catalogue`: which list of models is in use.
 //! - `shown`, `household_shown`: what front ends are shown.
 
 mod copies;

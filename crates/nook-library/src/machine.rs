@@ -1,5 +1,6 @@
 //! The models of this device as a state machine.
 
+mod catalogue;
 mod endings;
 mod ends;
 mod fetching;
@@ -136,6 +137,7 @@ impl ModelLibrary {
             LibraryEvent::PartDeleted { model, partial } => {
                 self.on_part_deleted(model, partial.map(|partial| *partial));
             }
+            LibraryEvent::CatalogueCame(catalogue) => self.take_catalogue(*catalogue),
             LibraryEvent::FolderSeen(seen) => self.on_folder_seen(seen.map(|seen| *seen)),
         }
         std::mem::take(&mut self.effects)

@@ -55,6 +55,8 @@ pub(crate) struct Basis {
     models: Vec<(ModelDigest, bool)>,
     /// What other devices give, with the length of its file and its layers.
     household: Vec<(ModelDigest, u64, u32)>,
+    /// When the list of models was written that is in use, in seconds since 1970.
+    catalogue: u64,
 }
 
 /// A device that offers memory.
@@ -114,6 +116,7 @@ impl Basis {
                 .household_models()
                 .map(|it| (it.model, it.bytes, it.layers))
                 .collect(),
+            catalogue: library.catalogue().written(),
         }
     }
 
@@ -221,6 +224,7 @@ mod tests {
             ends: (1, 1),
             models: Vec::new(),
             household: Vec::new(),
+            catalogue: 0,
         }
     }
 

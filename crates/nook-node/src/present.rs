@@ -16,9 +16,9 @@ use crate::state::State;
 use crate::status_line::status_line;
 use nook_api::Sharing;
 use nook_api::views::{
-    DeviceView, GuestView, HouseholdView, LendView, MeView, MeasuredView, ModelsFolderView,
-    PipelineView, PortView, SharingState, SharingView, Trouble, TroubleView, Trust, UnusedReason,
-    UpdatesView, WhyLeftOut,
+    CatalogueEditionView, DeviceView, GuestView, HouseholdView, LendView, MeView, MeasuredView,
+    ModelsFolderView, PipelineView, PortView, SharingState, SharingView, Trouble, TroubleView,
+    Trust, UnusedReason, UpdatesView, WhyLeftOut,
 };
 use nook_resources::catalogue;
 
@@ -54,6 +54,7 @@ impl State {
             models: self.library.model_views(fits),
             default_model: self.library.default_model(),
             catalogue: self.library.catalogue_views(fits),
+            catalogue_edition: self.catalogue_edition(),
             downloads: self.library.download_views(),
             models_folder: self.library.folder_view(),
             in_house: self.library.household_views(fits),
@@ -433,6 +434,7 @@ pub(crate) fn empty_view() -> HouseholdView {
         models: Vec::new(),
         default_model: None,
         catalogue: Vec::new(),
+        catalogue_edition: CatalogueEditionView::default(),
         downloads: Vec::new(),
         models_folder: ModelsFolderView {
             path: String::new(),

@@ -441,6 +441,7 @@ fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighti
     state.host_runner.watch_for_sleep();
     let rest = nook_machine::hold_off_rest(state.rest.subscribe());
     state.tasks.spawn_until_cancelled("keep-awake", rest);
+    state.use_held_catalogue();
     state.look_at_fits();
     state.tell_library(LibraryEvent::Started);
     state.list_port_keys();

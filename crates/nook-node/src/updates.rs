@@ -17,10 +17,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
-use nook_api::views::{NewerView, UpdateTrouble, UpdateWay, UpdatesView};
+use nook_api::views::{CatalogueEditionView, NewerView, UpdateTrouble, UpdateWay, UpdatesView};
 use nook_api::{Again, NodeError, Restart, sentence};
 use nook_base::{ErrorCode, clock};
+use nook_fetch::Catalogue;
 use nook_host::{GivenRelease, Giving};
+use nook_library::LibraryEvent;
 use nook_resources::traffic::Traffic;
 use nook_update::{
     Claim, HeldRelease, Installed, Offer, PackageKind, Portable, Refusal, SeenError, UpdateError,
@@ -45,6 +47,8 @@ const SAID_BYTES_MAX: u64 = 2048;
 pub(crate) enum UpdateEvent {
     /// A look has ended.
     Looked(Result<Option<Offer>, UpdateError>),
+    /// Somebody was asked for the list of models; absent where there is none.
+    Models(Result<Option<Catalogue>, UpdateError>),
     /// The installing program has ended while this node still runs; what it said where it failed.
     InstallEnded(Result<(), String>),
     /// What is held here of a release was read anew.
@@ -82,6 +86,10 @@ pub(crate) struct NewVersionsHere {
     given: Arc<GivenRelease>,
     giving: Giving,
     traffic: Traffic,
+    /// The list of models that was taken before this start, until it is in use.
+    held_models: Option<Catalogue>,
+    /// Why the last look brought no list of models.
+    models_trouble: Option<String>,
 }
 
 impl NewVersionsHere {
@@ -106,6 +114,7 @@ impl NewVersionsHere {
         };
         let running = nook_base::VERSION.parse().ok();
         let watch = Watch::new(seen.checked, seen.failed.clone());
+        let held_models = source.as_ref().and_then(|source| source.held_catalogue());
         Self {
             watch,
             source,
@@ -120,6 +129,8 @@ impl NewVersionsHere {
             given: Arc::default(),
             giving,
             traffic,
+            held_models,
+            models_trouble: None,
         }
     }
 
@@ -204,6 +215,14 @@ impl State {
                 self.updates.shown.trouble = Some(UpdateTrouble::NotLooked { reason });
                 self.watch_event(Event::LookFailed);
             }
+            UpdateEvent::Models(Ok(found)) => {
+                self.updates.models_trouble = None;
+                found.into_iter().for_each(|catalogue| self.take_catalogue(catalogue));
+            }
+            UpdateEvent::Models(Err(error)) => {
+                tracing::info!(%error, "no newer list of models was taken");
+                self.updates.models_trouble = Some(sentence(&error.to_string()));
+            }
             // There is nothing to install any more: the list has changed meanwhile.
             UpdateEvent::InstallEnded(Ok(())) => {
                 self.updates.shown.is_installing = false;
@@ -231,6 +250,27 @@ impl State {
         self.updates.offer = offer;
     }
 
+    /// Uses the list of models that was taken before this start.
+    pub(crate) fn use_held_catalogue(&mut self) {
+        let held = self.updates.held_models.take();
+        held.into_iter().for_each(|catalogue| self.take_catalogue(catalogue));
+    }
+
+    fn take_catalogue(&mut self, catalogue: Catalogue) {
+        self.tell_library(LibraryEvent::CatalogueCame(Box::new(catalogue)));
+        self.look_at_fits();
+    }
+
+    /// Which list of models is in use, for front ends.
+    pub(crate) fn catalogue_edition(&self) -> CatalogueEditionView {
+        let catalogue = self.library.catalogue();
+        CatalogueEditionView {
+            written: catalogue.written(),
+            built_in: catalogue.is_built_in(),
+            trouble: self.updates.models_trouble.clone(),
+        }
+    }
+
     fn watch_event(&mut self, event: Event) {
         for effect in self.updates.watch.on(event, clock::unix_seconds()) {
             match effect {
@@ -248,9 +288,12 @@ impl State {
         let (Some(source), Some(running)) = (source.clone(), running.clone()) else { return };
         let (installed, events) = (installed.clone(), events.clone());
         self.tasks.spawn_until_cancelled("look-for-update", async move {
-            let looked = look(&source, &running, &installed).await;
+            let (looked, models) = look(&source, &running, &installed).await;
             // Nobody reads it where the node has gone meanwhile.
             let _ = events.send(UpdateEvent::Looked(looked)).await;
+            if let Some(models) = models {
+                let _ = events.send(UpdateEvent::Models(models)).await;
+            }
         });
     }
 
@@ -270,13 +313,25 @@ impl State {
     }
 }
 
+type Looked = Result<Option<Offer>, UpdateError>;
+type Models = Result<Option<Catalogue>, UpdateError>;
+
+/// Asks for the list of versions, and where somebody answers for that of models too.
 async fn look(
     source: &Arc<Updates>,
     running: &Version,
     installed: &Installed,
-) -> Result<Option<Offer>, UpdateError> {
-    let claim = claim(source).await?;
-    source.look(&claim, running, installed).await
+) -> (Looked, Option<Models>) {
+    let claim = match claim(source).await {
+        Ok(claim) => claim,
+        Err(error) => return (Err(error), None),
+    };
+    let looked = source.look(&claim, running, installed).await;
+    let models = match &looked {
+        Ok(_) | Err(UpdateError::Refused(_)) => Some(source.renew_catalogue(&claim).await),
+        Err(_) => None,
+    };
+    (looked, models)
 }
 
 /// The right to look, on a thread that may wait for the disk.

@@ -30,7 +30,7 @@ pub struct HeldRelease {
 impl Updates {
     /// What is held here; nothing where that would not be believed today. Waits for the disk.
     #[must_use]
-    pub fn held(&self) -> Option<HeldRelease> {
+    pub fn held_release(&self) -> Option<HeldRelease> {
         let list = bytes_of(&self.list_file(), MANIFEST_BYTES_MAX)?;
         let signature = bytes_of(&self.signature_file(), SIGNATURE_BYTES_MAX)?;
         let seen = self.seen().ok()?;

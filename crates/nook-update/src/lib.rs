@@ -8,11 +8,14 @@
 //! new program say its version, and swaps the two file by file; the swap is noted before it begins,
 //! so that whatever stops it, the old version comes back; [`RunningProgram`] becomes the new one.
 //! What it took, it keeps for other devices of the house ([`HeldRelease`]).
+//! The list of models comes from beside the list of versions, signed with the same keys: see
+//! [`Updates::renew_catalogue`].
 //! Nothing here looks by itself: a node or a person asks.
 //!
 //! Which keys and which address a program believes is in one place, `release`. No release has been
 //! made yet, so both are empty, and nothing is asked of anybody.
 
+mod catalogue;
 #[cfg(feature = "client")]
 mod held;
 #[cfg(feature = "client")]
@@ -26,6 +29,8 @@ mod program;
 mod refusal;
 mod release;
 #[cfg(feature = "client")]
+mod renewal;
+#[cfg(feature = "client")]
 mod running;
 #[cfg(feature = "client")]
 mod seen;
@@ -36,15 +41,16 @@ mod swap;
 #[cfg(feature = "client")]
 mod unpack;
 
+pub use catalogue::{CATALOGUE_FILE, CATALOGUE_KIND, CatalogueRefusal, signed_catalogue};
 #[cfg(feature = "client")]
 pub use held::HeldRelease;
 #[cfg(feature = "client")]
 pub use install::{InstallError, Portable, SwapStage};
 pub use installed::{Installed, PackageKind};
-pub use keys::{KeyError, Keys};
+pub use keys::{KeyError, Keys, SignatureError};
 pub use limits::{
-    MANIFEST_BYTES_MAX, PACKAGE_BYTES_MAX, SIGNATURE_BYTES_MAX, UNPACKED_BYTES_MAX,
-    UNPACKED_FILES_MAX,
+    CATALOGUE_BYTES_MAX, MANIFEST_BYTES_MAX, PACKAGE_BYTES_MAX, SIGNATURE_BYTES_MAX,
+    UNPACKED_BYTES_MAX, UNPACKED_FILES_MAX,
 };
 pub use manifest::{FORMAT, KIND, MANIFEST_FILE, Manifest, Offer, Package, SIGNATURE_END, read};
 pub use refusal::Refusal;

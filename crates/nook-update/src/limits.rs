@@ -7,6 +7,9 @@ use std::time::Duration;
 /// Longest list of versions; a longer one is refused unread.
 pub const MANIFEST_BYTES_MAX: usize = 256 << 10;
 
+/// Longest list of models; a longer one is refused unread.
+pub const CATALOGUE_BYTES_MAX: usize = 256 << 10;
+
 /// Longest signature; minisign's have some 300 bytes.
 pub const SIGNATURE_BYTES_MAX: usize = 4 << 10;
 

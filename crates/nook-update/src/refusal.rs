@@ -2,6 +2,8 @@
 
 use semver::Version;
 
+use crate::keys::SignatureError;
+
 /// A list that is not taken. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -97,4 +99,19 @@ pub enum Refusal {
         /// What was looked for.
         platform: String,
     },
+}
+
+impl From<SignatureError> for Refusal {
+    fn from(error: SignatureError) -> Self {
+        match error {
+            SignatureError::NoKey => Self::NoKey,
+            SignatureError::Unreadable => Self::NoSignature,
+            SignatureError::WrongKey => Self::WrongKey,
+            SignatureError::Changed => Self::Changed,
+            SignatureError::OtherKind => {
+                let reason = "it is signed, but no list of versions".to_owned();
+                Self::Malformed { reason }
+            }
+        }
+    }
 }

@@ -26,6 +26,10 @@ pub struct Seen {
     /// A version that was put in place here and did not come up; the newest of them.
     #[serde(default)]
     pub failed: Option<Version>,
+    /// When the newest list of models was written that was taken, in seconds since 1970; 0 before
+    /// the first.
+    #[serde(default)]
+    pub models: u64,
 }
 
 /// The file could not be read or written.
@@ -62,7 +66,7 @@ pub(crate) struct Held {
 }
 
 impl SeenError {
-    fn file(path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         Self::File { path: path.to_owned(), reason: error.to_string() }
     }
 }
@@ -96,6 +100,15 @@ impl Held {
     pub(crate) fn note_failed(&self, version: &Version) -> Result<(), SeenError> {
         let failed = Some(version.clone());
         self.keep(Seen { failed, ..Seen::read(&self.folder)? })
+    }
+
+    /// Notes when the newest list of models was written that was taken.
+    pub(crate) fn note_models(&self, written: u64) -> Result<(), SeenError> {
+        let before = Seen::read(&self.folder)?;
+        if written <= before.models {
+            return Ok(());
+        }
+        self.keep(Seen { models: written, ..before })
     }
 
     fn keep(&self, seen: Seen) -> Result<(), SeenError> {
@@ -153,8 +166,11 @@ mod tests {
         let seen = Seen::read(&folder).unwrap();
         assert_eq!((seen.serial, seen.checked, seen.failed), (7, 200, None));
         held.note_failed(&Version::new(2, 0, 0)).unwrap();
+        held.note_models(50).unwrap();
+        held.note_models(40).unwrap();
         held.note(8, 300).unwrap();
         let seen = Seen::read(&folder).unwrap();
+        assert_eq!(seen.models, 50);
         assert_eq!((seen.serial, seen.checked, seen.failed), (8, 300, Some(Version::new(2, 0, 0))));
         for odd in ["", "{}", "{\"version\":2,\"serial\":0,\"checked\":0}"] {
             fs::write(folder.join(FILE), odd).unwrap();

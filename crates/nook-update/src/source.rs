@@ -13,6 +13,7 @@ use semver::Version;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::catalogue::CatalogueRefusal;
 use crate::install::InstallError;
 use crate::installed::{Installed, PackageKind};
 use crate::keys::{KeyError, Keys};
@@ -50,6 +51,9 @@ pub enum UpdateError {
     /// The list is not believed.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The list of models is not believed.
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueRefusal),
     /// The network, the server or the disk.
     #[error(transparent)]
     Fetch(#[from] FetchError),
@@ -90,13 +94,6 @@ pub struct Updates {
 /// The right to look for updates and to install one, held by one process at a time.
 #[derive(Debug)]
 pub struct Claim(Held);
-
-impl Claim {
-    /// Notes a list that was taken.
-    pub(crate) fn note(&self, serial: u64, checked: u64) -> Result<(), SeenError> {
-        self.0.note(serial, checked)
-    }
-}
 
 impl Updates {
     /// Updates of the data folder `data`, from where the environment says, else from where this
@@ -163,11 +160,9 @@ impl Updates {
         if self.keys.is_empty() {
             return Err(Refusal::NoKey.into());
         }
-        let at = format!("{}{SIGNATURE_END}", address.file_name());
-        let signature_at = address.beside(&at)?;
-        let document = |address, most| self.fetcher.fetch_document(address, most, self.patience);
-        let bytes = document(address, MANIFEST_BYTES_MAX).await?;
-        let signature = document(&signature_at, SIGNATURE_BYTES_MAX).await?;
+        let signature_at = self.beside(&format!("{}{SIGNATURE_END}", address.file_name()))?;
+        let bytes = self.document(address, MANIFEST_BYTES_MAX).await?;
+        let signature = self.document(&signature_at, SIGNATURE_BYTES_MAX).await?;
         self.take(claim, &bytes, &signature)
     }
 
@@ -240,6 +235,21 @@ impl Updates {
         &self.folder
     }
 
+    /// The address of a file that lies beside the list of versions.
+    pub(crate) fn beside(&self, file: &str) -> Result<Address, UpdateError> {
+        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
+        Ok(address.beside(file)?)
+    }
+
+    /// A document of the server, at most `most` bytes of it.
+    pub(crate) async fn document(
+        &self,
+        address: &Address,
+        most: usize,
+    ) -> Result<Vec<u8>, UpdateError> {
+        Ok(self.fetcher.fetch_document(address, most, self.patience).await?)
+    }
+
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
@@ -249,11 +259,22 @@ impl Updates {
     }
 
     fn order(&self, package: &Package) -> Result<FileOrder, UpdateError> {
-        let Some(address) = &self.address else { return Err(UpdateError::Nowhere) };
         Ok(FileOrder {
-            address: address.beside(&package.file)?,
+            address: self.beside(&package.file)?,
             bytes: package.bytes,
             sha256: package.sha256.clone(),
         })
+    }
+}
+
+impl Claim {
+    /// Notes a list that was taken.
+    pub(crate) fn note(&self, serial: u64, checked: u64) -> Result<(), SeenError> {
+        self.0.note(serial, checked)
+    }
+
+    /// Notes when the newest list of models was written that was taken.
+    pub(crate) fn note_models(&self, written: u64) -> Result<(), SeenError> {
+        self.0.note_models(written)
     }
 }

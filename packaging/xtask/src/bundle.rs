@@ -29,6 +29,7 @@ pub(crate) mod look;
 mod needs;
 mod notices;
 pub(crate) mod portable;
+mod prerelease;
 
 /// Where npm puts the bundler, and its program in there.
 const BUNDLER: &str = "packaging/bundler";
@@ -139,6 +140,7 @@ pub(crate) fn make(places: &Places, profile: Profile, programs: &Programs<'_>) -
         .env("CI", "true")
         .run()?;
     let deb = only_file(&bundled.join("deb"), "deb")?;
+    prerelease::mend_deb(&deb, &deb.with_extension(""), &portable::version(places)?)?;
     let unpacked = deb.with_extension("").join("data");
     if !unpacked.join("usr/bin").is_dir() {
         bail!("the bundler did not leave what it packed in {}", unpacked.display());

@@ -15,6 +15,7 @@ mod fuzz;
 mod goldens;
 mod hostile;
 mod launch;
+mod markdown;
 mod outside;
 mod places;
 mod platforms;
@@ -24,6 +25,7 @@ mod sanitize;
 mod say;
 mod setup;
 mod simulate;
+mod site;
 mod soak;
 mod spent;
 mod stages;
@@ -52,6 +54,10 @@ enum Order {
     Bundle(bundle::BundleOptions),
     /// Make and sign a release: packages, list of versions, parts list, checksums
     Release(release::ReleaseOptions),
+    /// Sign the list of models alone, to renew it between two releases
+    Catalogue(release::CatalogueOptions),
+    /// Make the site of a release: the download page, and the documents as pages beside it
+    Site,
     /// Measure: `bench walk …`, `bench home …`, `bench engine …`
     Bench(bench::BenchOptions),
     /// Plan for hundreds of made-up households and check every plan
@@ -98,6 +104,8 @@ fn obey(order: Order) -> Result<()> {
         Order::Tidy(options) => tidy::command(&places, &options),
         Order::Bundle(options) => bundle::command(&places, &options),
         Order::Release(options) => release::command(&places, &options),
+        Order::Catalogue(options) => release::catalogue_command(&places, &options),
+        Order::Site => site::command(&places),
         Order::Bench(options) => bench::bench(&places, &options),
         Order::Simulate(options) => simulate::simulate(&places, &options),
         Order::Soak(options) => soak::soak(&places, &options),

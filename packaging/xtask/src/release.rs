@@ -2,10 +2,11 @@
 //! and then verified with the very code that an installed program verifies it with.
 //!
 //! The packages come from `cargo xtask bundle`, run with the version in its environment. Then
-//! [`assemble`] copies them into one folder, writes the list of versions, the parts list ([`sbom`])
-//! and SHA256SUMS, puts the download page ([`SITE`]) beside them, and signs both lists; [`verify`]
-//! reads the folder as a stranger would. Uploading it, as it is, to the address of the list is all
-//! that is left.
+//! [`assemble`] copies them into one folder, writes the list of versions, the list of models, the
+//! parts list ([`sbom`]) and SHA256SUMS, puts the [`site`] beside them, and signs the lists;
+//! [`verify`] reads the folder as a stranger would. Uploading it, as it is, to the address of the
+//! list is all that is left. The list of models can be signed alone ([`catalogue_command`]), to
+//! renew it between two versions.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,14 +17,15 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use minisign::{PublicKey, SecretKey, SecretKeyBox};
 use nook_update::{
-    FORMAT, KIND, Keys, MANIFEST_FILE, Manifest, Package, PackageKind, SIGNATURE_END, read,
+    CATALOGUE_FILE, CATALOGUE_KIND, FORMAT, KIND, Keys, MANIFEST_FILE, Manifest, Package,
+    PackageKind, SIGNATURE_END, read, signed_catalogue,
 };
 use semver::Version;
 use sha2::{Digest as _, Sha256};
 
 use crate::places::Places;
 use crate::process::cargo;
-use crate::{outside, say};
+use crate::{outside, say, site};
 
 mod sbom;
 #[cfg(test)]
@@ -36,15 +38,11 @@ pub(crate) const VERSION_VARIABLE: &str = "INGLENOOK_VERSION";
 const KEY_VARIABLE: &str = "INGLENOOK_RELEASE_KEY";
 const PASSWORD_VARIABLE: &str = "INGLENOOK_RELEASE_KEY_PASSWORD";
 
-/// The download page, and where each of its files lies in the tree. It reads the list of versions
-/// that lies beside it.
-const SITE: [(&str, &str); 5] = [
-    ("index.html", "packaging/site/index.html"),
-    ("site.css", "packaging/site/site.css"),
-    ("download.js", "packaging/site/download.js"),
-    ("icon.png", "icons/app/128x128.png"),
-    ("chat.png", "packaging/pictures/chat.png"),
-];
+/// The list of models in the tree: the one that programs of this version bring along.
+const CATALOGUE: &str = "crates/nook-fetch/src/catalogue/built_in.toml";
+
+/// What kind of file SHA256SUMS is, for its signature.
+const SUMS_KIND: &str = "inglenook-sums";
 
 const SUMS_FILE: &str = "SHA256SUMS";
 const DAY_SECONDS: u64 = 86_400;
@@ -80,16 +78,28 @@ pub(crate) struct Release<'a> {
     valid_days: u64,
     /// Each package, and for which computers it is.
     packages: Vec<(PathBuf, String)>,
+    /// The list of models.
+    models: Vec<u8>,
     /// Name and content of every further file.
-    beside: Vec<(&'static str, Vec<u8>)>,
+    beside: site::Files,
+}
+
+/// How to sign a list of models.
+#[derive(Debug, Args)]
+pub(crate) struct CatalogueOptions {
+    /// The secret key of minisign that signs it (default: the file that `INGLENOOK_RELEASE_KEY` names);
+    /// `INGLENOOK_RELEASE_KEY_PASSWORD` has its password
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
 }
 
 /// Makes, signs and verifies a release.
 pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
+    let pre = options.version.pre.as_str();
     ensure!(
-        options.version.pre.is_empty(),
-        "rpm takes no `-` in a version: leave `-{}` out, or try it out with another last number",
-        options.version.pre
+        !pre.contains('-'),
+        "rpm takes no second `-` in a version: write `-{}`",
+        pre.replace('-', ".")
     );
     // Before anything is built for half an hour.
     let key = secret_key(options.key.as_deref())?;
@@ -115,6 +125,7 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
         now: unix_seconds()?,
         valid_days: options.valid,
         packages: packages.collect::<Result<_>>()?,
+        models: catalogue(places)?,
         beside: beside(places, &options.version)?,
     };
     let folder = places.target.join(format!("inglenook-{}", options.version));
@@ -132,13 +143,29 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
     Ok(())
 }
 
-/// The parts list and the download page.
-fn beside(places: &Places, version: &Version) -> Result<Vec<(&'static str, Vec<u8>)>> {
-    let mut files = vec![("inglenook.cdx.json", sbom::of(places, version)?)];
-    for (name, path) in SITE {
-        let bytes = fs::read(places.root.join(path)).with_context(|| path.to_owned())?;
-        files.push((name, bytes));
-    }
+/// Signs the list of models of this tree, to lie beside the list of versions of a release.
+pub(crate) fn catalogue_command(places: &Places, options: &CatalogueOptions) -> Result<()> {
+    let key = secret_key(options.key.as_deref())?;
+    let folder = places.made("catalogue")?;
+    let path = folder.join(CATALOGUE_FILE);
+    let bytes = catalogue(places)?;
+    sign(&bytes, &key, &path, CATALOGUE_KIND, "")?;
+    let keys = Keys::read(&PublicKey::from_secret_key(&key)?.to_base64())?;
+    signed_catalogue(&bytes, &files(&folder)?[&format!("{CATALOGUE_FILE}{SIGNATURE_END}")], &keys)?;
+    say::line(&format!("{CATALOGUE_FILE} and its signature lie in {}", folder.display()));
+    say::loud("put both beside the list of versions; programs take them with their next look");
+    Ok(())
+}
+
+/// The list of models of this tree. Whether it is a good one is a test of `nook-fetch`.
+fn catalogue(places: &Places) -> Result<Vec<u8>> {
+    fs::read(places.root.join(CATALOGUE)).with_context(|| CATALOGUE.to_owned())
+}
+
+/// The parts list and the site.
+fn beside(places: &Places, version: &Version) -> Result<site::Files> {
+    let mut files = site::files(&places.root)?;
+    files.insert("inglenook.cdx.json".to_owned(), sbom::of(places, version)?);
     Ok(files)
 }
 
@@ -172,20 +199,26 @@ fn assemble(release: &Release<'_>, key: &SecretKey, folder: &Path) -> Result<()>
     };
     let mut list = serde_json::to_vec_pretty(&manifest)?;
     list.push(b'\n');
-    sign(&list, key, &folder.join(MANIFEST_FILE), release)?;
-    for (name, content) in &release.beside {
-        fs::write(folder.join(name), content)?;
-    }
+    let of = format!("{} {}", release.version, release.now);
+    sign(&list, key, &folder.join(MANIFEST_FILE), KIND, &of)?;
+    sign(&release.models, key, &folder.join(CATALOGUE_FILE), CATALOGUE_KIND, &of)?;
+    site::write(&release.beside, folder)?;
     let mut sums = String::new();
-    for (name, bytes) in files(folder)? {
-        sums.push_str(&format!("{}  {name}\n", sha256(&bytes)));
+    for (name, bytes) in files(folder)?.iter().filter(|(name, _)| !is_renewed(name)) {
+        sums.push_str(&format!("{}  {name}\n", sha256(bytes)));
     }
-    sign(sums.as_bytes(), key, &folder.join(SUMS_FILE), release)
+    sign(sums.as_bytes(), key, &folder.join(SUMS_FILE), SUMS_KIND, &of)
 }
 
-/// Writes a file and its signature.
-fn sign(bytes: &[u8], key: &SecretKey, path: &Path, release: &Release<'_>) -> Result<()> {
-    let comment = format!("inglenook {} {}", release.version, release.now);
+/// Whether a file may be renewed while the rest of a release stays: it is not in the list of
+/// checksums, and has a signature of its own.
+fn is_renewed(name: &str) -> bool {
+    name.strip_suffix(SIGNATURE_END).unwrap_or(name) == CATALOGUE_FILE
+}
+
+/// Writes a file and its signature, which holds for a file of this `kind` only.
+fn sign(bytes: &[u8], key: &SecretKey, path: &Path, kind: &str, of: &str) -> Result<()> {
+    let comment = format!("{kind} {of}");
     let signature = minisign::sign(None, key, bytes, Some(&comment), None)?;
     fs::write(path, bytes)?;
     let mut beside = path.as_os_str().to_owned();
@@ -213,8 +246,10 @@ pub(crate) fn verify(folder: &Path, keys: &Keys, now: u64) -> Result<Vec<String>
         );
         lines.push(format!("verified {name} for {platform}, {:.2} MB", *bytes as f64 / 1e6));
     }
+    let models = file(CATALOGUE_FILE)?;
+    signed_catalogue(models, file(&format!("{CATALOGUE_FILE}{SIGNATURE_END}"))?, keys)?;
     let sums = file(SUMS_FILE)?;
-    keys.check(sums, file(&format!("{SUMS_FILE}{SIGNATURE_END}"))?)?;
+    keys.check_as(SUMS_KIND, sums, file(&format!("{SUMS_FILE}{SIGNATURE_END}"))?)?;
     let sums = std::str::from_utf8(sums)?.lines().map(|line| {
         let (digest, name) = line.split_once("  ").context("a sum and a name")?;
         Ok((name.to_owned(), digest.to_owned()))
@@ -225,7 +260,7 @@ pub(crate) fn verify(folder: &Path, keys: &Keys, now: u64) -> Result<Vec<String>
             Some(digest) => {
                 ensure!(*digest == sha256(bytes), "{name} is not what {SUMS_FILE} says")
             }
-            None if name.starts_with(SUMS_FILE) => {}
+            None if name.starts_with(SUMS_FILE) || is_renewed(name) => {}
             None => bail!("{SUMS_FILE} does not name {name}"),
         }
     }
@@ -265,13 +300,18 @@ fn read_key(text: &str, password: Option<String>) -> Result<SecretKey> {
     })
 }
 
-/// Every file of a folder, by its name.
-fn files(folder: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
-    let mut files = BTreeMap::new();
+/// Every file of a folder and of those in it, by its name, with `/` between folders.
+fn files(folder: &Path) -> Result<site::Files> {
+    let mut files = site::Files::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).context("a name is text")?;
-        files.insert(name.to_owned(), fs::read(&path)?);
+        if path.is_dir() {
+            let inside = self::files(&path)?.into_iter();
+            files.extend(inside.map(|(file, bytes)| (format!("{name}/{file}"), bytes)));
+        } else {
+            files.insert(name.to_owned(), fs::read(&path)?);
+        }
     }
     Ok(files)
 }

@@ -50,6 +50,7 @@ mod placement;
 mod pooling;
 mod privacy;
 mod refusals;
+mod renewing;
 mod resume;
 #[cfg(target_os = "linux")]
 mod settings;

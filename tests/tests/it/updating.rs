@@ -340,7 +340,7 @@ async fn new_versions_are_looked_for_as_the_owner_chooses() -> anyhow::Result<()
     node.until("the newer version is shown", is_told).await?;
     tokio::time::sleep(SOME_TICKS).await;
     let asked = scene.server.asked().len();
-    assert_eq!(asked, 2, "the list and its signature, once, and no package");
+    assert_eq!(asked, 3, "the list and its signature and the list of models, once, and no package");
     assert_eq!(version_of(node).await?, nook_base::VERSION, "nobody wants it installed");
     Ok(())
 }

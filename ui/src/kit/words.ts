@@ -85,6 +85,11 @@ export function clockTime(at: number): string {
   return new Date(at * 1000).toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit' });
 }
 
+/** The day of a moment, in seconds since 1970: `26 November 2026`. */
+export function day(at: number): string {
+  return new Date(at * 1000).toLocaleDateString(locale, { day: 'numeric', month: 'long', year: 'numeric', timeZone: 'UTC' });
+}
+
 /** A day of the last week, by its number since 1970-01-01: `Saturday`. */
 export function calendarDay(day: number): string {
   return new Date(day * DAY * 1000).toLocaleDateString(locale, { weekday: 'long', timeZone: 'UTC' });

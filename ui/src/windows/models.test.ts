@@ -127,6 +127,18 @@ describe('models', () => {
     expect(rows.filter((row) => row.includes('Too large'))).toHaveLength(1);
   });
 
+  it('says of which day the catalogue is, where it came from, and why there is no newer one', async () => {
+    const edition = { written: 1_795_694_400, built_in: true, trouble: null };
+    backend.change((house) => { house.catalogue_edition = edition; });
+    await go('models');
+    expect(screen.getByTestId('catalogue-edition').textContent).toBe('This list of 26 November 2026 came with Inglenook.');
+    expect(screen.queryByTestId('catalogue-trouble')).toBeNull();
+    backend.change((house) => { house.catalogue_edition = { ...edition, built_in: false, trouble: 'Nobody answered.' }; });
+    await tick();
+    expect(screen.getByTestId('catalogue-edition').textContent).toContain('was renewed and is of 26 November 2026');
+    expect(screen.getByTestId('catalogue-trouble').textContent).toContain('did not work: Nobody answered.');
+  });
+
   it('downloads one of the catalogue, which is here in the end', async () => {
     await go('models');
     await user.click(screen.getByTestId('get-qwen3-4b'));

@@ -102,6 +102,19 @@ struct CatalogueView {
 }
 
 view! {
+/// Which list of models the catalogue is.
+#[derive(Default)]
+struct CatalogueEditionView {
+    /// When it was written, in seconds since 1970.
+    pub written: u64,
+    /// Whether it is the one that the program brought along.
+    pub built_in: bool,
+    /// Why the last look for a newer one brought none, in English; absent where it worked.
+    pub trouble: Option<String>,
+}
+}
+
+view! {
 /// A model on its way here.
 struct DownloadView {
     /// What to ask for it by.

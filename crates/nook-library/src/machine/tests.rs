@@ -1,6 +1,7 @@
 //! The library by lists of events. Jobs are not run: what they would report is an event of the
 //! test.
 
+mod catalogue;
 mod parts;
 mod touched;
 

@@ -147,7 +147,7 @@ impl State {
         let Some(source) = self.updates.source.clone() else { return };
         let events = self.updates.events.clone();
         self.tasks.spawn_until_cancelled("held-release", async move {
-            if let Ok(held) = tokio::task::spawn_blocking(move || source.held()).await {
+            if let Ok(held) = tokio::task::spawn_blocking(move || source.held_release()).await {
                 let _ = events.send(UpdateEvent::Held(held.map(Box::new))).await;
             }
         });
@@ -182,7 +182,8 @@ impl State {
             let mut answer = answer;
             let brought = async {
                 let list = source.clone();
-                let held = tokio::task::spawn_blocking(move || list.held()).await.ok().flatten();
+                let held =
+                    tokio::task::spawn_blocking(move || list.held_release()).await.ok().flatten();
                 let packages = held.map(|held| held.manifest.packages).unwrap_or_default();
                 let package = packages.into_iter().find(|it| it.sha256 == hexadecimal);
                 let package = package.ok_or_else(none)?;

@@ -57,7 +57,12 @@ impl Maker {
     }
 
     fn sign(&self, bytes: &[u8]) -> Vec<u8> {
-        minisign::sign(None, &self.0.sk, bytes, None, None).unwrap().to_bytes()
+        self.sign_as(None, bytes)
+    }
+
+    /// Signs bytes with a comment that is signed with them.
+    pub(crate) fn sign_as(&self, comment: Option<&str>, bytes: &[u8]) -> Vec<u8> {
+        minisign::sign(None, &self.0.sk, bytes, comment, None).unwrap().to_bytes()
     }
 }
 

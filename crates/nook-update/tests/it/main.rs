@@ -10,6 +10,7 @@ mod file_server;
 mod installing;
 mod kit;
 mod looking;
+mod models;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;

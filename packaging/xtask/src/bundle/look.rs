@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 
 use crate::bundle::Packages;
+use crate::bundle::portable::version;
+use crate::bundle::prerelease::in_packages;
 use crate::outside;
 use crate::places::Places;
 use crate::process::Program;
@@ -128,6 +130,10 @@ fn check_deb(places: &Places, packages: &Packages) -> Result<Vec<String>> {
             faults.push(format!(".deb: no field `{name}`"));
         }
     }
+    let wanted = in_packages(&version(places)?);
+    if field("Version")? != wanted {
+        faults.push(format!(".deb: its version is not {wanted}"));
+    }
     if field("Description")?.contains("(none)") {
         faults.push(".deb: the description is not there".to_owned());
     }
@@ -144,6 +150,10 @@ fn check_rpm(places: &Places, packages: &Packages) -> Result<Vec<String>> {
     let requires = ask(&["--requires"])?;
     let missing = NEEDED_BY_RPM.iter().filter(|name| !requires.lines().any(|line| line == **name));
     faults.extend(missing.map(|name| format!(".rpm: does not require {name}")));
+    let wanted = in_packages(&version(places)?);
+    if ask(&["--queryformat", "%{VERSION}"])? != wanted {
+        faults.push(format!(".rpm: its version is not {wanted}"));
+    }
     let licence = ask(&["--queryformat", "%{LICENSE}"])?;
     if licence != "Apache-2.0 OR MIT" {
         faults.push(format!(".rpm: the licence is `{licence}`"));

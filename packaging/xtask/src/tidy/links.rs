@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use pulldown_cmark::{BrokenLink, Event, LinkType, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{BrokenLink, Event, LinkType, Parser, Tag, TagEnd};
 
+use crate::markdown::{OPTIONS, add_anchor, has_scheme, resolved};
 use crate::tidy::Finding;
 use crate::tidy::links::commands::Programs;
 use crate::tidy::tree::{SourceFile, Tree};
@@ -17,12 +18,6 @@ use crate::tidy::tree::{SourceFile, Tree};
 mod commands;
 
 const RULE: &str = "links";
-
-/// What GitHub reads beside plain Markdown.
-const OPTIONS: Options = Options::ENABLE_TABLES
-    .union(Options::ENABLE_FOOTNOTES)
-    .union(Options::ENABLE_STRIKETHROUGH)
-    .union(Options::ENABLE_TASKLISTS);
 
 /// Attributes by which HTML in a document leads elsewhere, and those that can be led to.
 const HTML_LINKS: [&str; 2] = ["href", "src"];
@@ -82,31 +77,6 @@ fn wrong(
     (!is_known).then(|| format!("`{link}`: `{target}` has no heading `#{anchor}`"))
 }
 
-/// `https:`, `mailto:` and the like.
-fn has_scheme(link: &str) -> bool {
-    let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric());
-    link.starts_with("//") || link.split_once(':').is_some_and(|(scheme, _)| is_word(scheme))
-}
-
-/// The path from the top of the repository that `link` means in the document at `from`.
-fn resolved(from: &str, link: &str) -> Option<String> {
-    let mut steps: Vec<&str> = from.split('/').collect();
-    steps.pop();
-    if link.starts_with('/') {
-        steps.clear();
-    }
-    for step in link.split('/') {
-        match step {
-            "" | "." => {}
-            ".." => {
-                steps.pop()?;
-            }
-            step => steps.push(step),
-        }
-    }
-    Some(steps.join("/"))
-}
-
 fn is_there(tree: &Tree, path: &str) -> bool {
     let inside = |file: &SourceFile| {
         file.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -146,7 +116,7 @@ impl Document {
             match event {
                 Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
                 Event::End(TagEnd::Heading(_)) => {
-                    document.add_heading(&heading.take().unwrap_or_default());
+                    add_anchor(&mut document.anchors, &heading.take().unwrap_or_default());
                 }
                 Event::Start(Tag::CodeBlock(_)) => is_in_block = true,
                 Event::End(TagEnd::CodeBlock) => is_in_block = false,
@@ -170,16 +140,6 @@ impl Document {
         }
         document.undefined = undefined;
         document
-    }
-
-    /// GitHub's anchor of a heading; the second of the same name ends in `-1`.
-    fn add_heading(&mut self, heading: &str) {
-        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
-        let slug: String = heading.trim().to_lowercase().chars().filter(kept).collect();
-        let slug = slug.replace(' ', "-");
-        let numbered = (1..).map(|number| format!("{slug}-{number}"));
-        let mut names = std::iter::once(slug.clone()).chain(numbered);
-        self.anchors.extend(names.find(|name| !self.anchors.contains(name)));
     }
 
     fn add_html(&mut self, html: &str, line: usize) {

@@ -140,7 +140,7 @@ impl Giver {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn u8_a_list_that_a_device_gives_is_taken_only_where_it_is_signed() -> anyhow::Result<()> {
+async fn u12_a_list_that_a_device_gives_is_taken_only_where_it_is_signed() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let plan = scene.plan_of("Kitchen laptop", &scene.prefix(), NOBODY);
     let house = Household::strangers([plan]).await?;
@@ -164,7 +164,7 @@ async fn u8_a_list_that_a_device_gives_is_taken_only_where_it_is_signed() -> any
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn u8_a_package_that_a_device_gives_is_taken_only_where_the_list_names_it()
+async fn u12_a_package_that_a_device_gives_is_taken_only_where_the_list_names_it()
 -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let plan = scene.plan_of("Kitchen laptop", &scene.prefix(), NOBODY);

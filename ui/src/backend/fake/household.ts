@@ -194,6 +194,7 @@ export function startingHouse(): HouseholdView {
     ],
     default_model: model,
     catalogue: startingCatalogue(),
+    catalogue_edition: { written: NOW() - 40 * 86_400, built_in: true, trouble: null },
     downloads: [],
     models_folder: startingFolder(),
     in_house: startingInHouse(),
