@@ -29,13 +29,15 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nook_base::{ErrorCode, PeerId};
+use nook_base::{ErrorCode, PeerId, clock};
 use nook_mux::Call;
+use nook_store::{AuditAsked, AuditSubject, AuditWhy};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, DevicePublicKey, Ticket, TicketClaim};
 use nook_wire::{Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::audit::{Audit, subject};
 use super::events::HostEvent;
 use super::giving::{self, Giving};
 use super::refusal::{end_code, error, opening, refuse};
@@ -179,20 +181,26 @@ impl Drop for Member {
 pub(crate) async fn relay_or_refuse(
     (peer, copies): (PeerId, Result<CopyPass, WireError>),
     mut call: Call<Message>,
-    error: WireError,
-    (giving, events): (Giving, mpsc::Sender<HostEvent>),
+    (error, why): (WireError, AuditWhy),
+    (giving, events, audit): (Giving, mpsc::Sender<HostEvent>, Audit),
 ) {
-    match opening(&mut call).await {
-        Ok(Some(Message::Relay(ticket))) => present(peer, ticket, call, &events).await,
-        Ok(Some(Message::Want(want))) => giving::give(copies, &giving, want, call).await,
-        Ok(Some(_)) => {
-            tracing::info!(?peer, code = %error.code, "a call was refused");
-            refuse(call, error).await;
+    let asked = match opening(&mut call).await {
+        Ok(Some(Message::Relay(ticket))) => return present(peer, ticket, call, &events).await,
+        Ok(Some(Message::Want(want))) => {
+            return giving::give((peer, copies), (&giving, &audit), want, call).await;
         }
+        Ok(Some(Message::Open(open))) => {
+            subject(AuditAsked::Compute, open.model, None, Some(open.layers))
+        }
+        Ok(Some(Message::OffloadRequest(ask))) => subject(AuditAsked::Whole, ask.model, None, None),
+        Ok(Some(_)) => AuditSubject { asked: AuditAsked::Compute, model: None, layers: None },
         // The other side has left already.
-        Ok(None) => {}
-        Err(late) => refuse(call, late).await,
-    }
+        Ok(None) => return,
+        Err(late) => return refuse(call, late).await,
+    };
+    tracing::info!(?peer, code = %error.code, "a call was refused");
+    audit.refuse(clock::unix_seconds(), peer, asked, why);
+    refuse(call, error).await;
 }
 
 /// Takes a relay to the state machine, which asks the gate.

@@ -13,12 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nook_base::{ErrorCode, ModelDigest};
+use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_mux::{Call, CallReceiver, CallSender};
+use nook_store::AuditAsked;
 use nook_wire::{Document, Message, PIECE_BYTES_MAX, Piece, Want, WireError, chunks_of};
 use tokio::sync::{Semaphore, watch};
 
 use self::manifests::{Manifests, NoManifest};
+use super::audit::{Audit, Line, Moment, subject, why};
 use super::refusal::error;
 use super::terms::{CopyPass, Given};
 use nook_resources::traffic::Traffic;
@@ -60,6 +62,12 @@ impl Giving {
         Self { manifests: self.manifests.kept_in(folder), ..self }
     }
 
+    /// What a model that is given is called here.
+    fn name_of(&self, model: ModelDigest) -> Option<String> {
+        let given = self.given.borrow();
+        given.iter().find(|given| given.model == model).map(|given| given.name.clone())
+    }
+
     /// Gives these from now on, and what is not among them no more.
     pub fn give(&self, given: Arc<Vec<Given>>) {
         self.given.send_replace(given);
@@ -70,6 +78,8 @@ impl Giving {
 struct Taker<'a> {
     pass: CopyPass,
     giving: &'a Giving,
+    /// Where it is noted how much is given.
+    line: &'a Line,
 }
 
 /// Why a call ends.
@@ -81,17 +91,20 @@ enum Over {
     Refused(WireError),
 }
 
-/// Serves a call that begins with `want`.
+/// Serves a call of `peer` that begins with `want`.
 pub(crate) async fn give(
-    pass: Result<CopyPass, WireError>,
-    giving: &Giving,
+    (peer, pass): (PeerId, Result<CopyPass, WireError>),
+    (giving, audit): (&Giving, &Audit),
     want: Want,
     call: Call<Message>,
 ) {
+    let name = giving.name_of(want.model);
+    let asked = subject(AuditAsked::Copy, want.model, name.as_deref(), None);
+    let line = audit.begin(Moment::read(), peer, asked);
     let (mut to_taker, mut from_taker) = call.split();
     let over = match pass {
         Ok(pass) => {
-            let taker = Taker { pass, giving };
+            let taker = Taker { pass, giving, line: &line };
             tokio::select! {
                 biased;
                 () = taker.pass.revoked.cancelled() => {
@@ -103,9 +116,13 @@ pub(crate) async fn give(
         Err(refusal) => Over::Refused(refusal),
     };
     match over {
-        Over::Left => to_taker.close(None),
+        Over::Left => {
+            line.end(Moment::read(), None);
+            to_taker.close(None);
+        }
         Over::Refused(error) => {
             let code = error.code;
+            line.fail(Moment::read(), why(code));
             tracing::info!(model = ?want.model, %code, "a copy was refused or has ended");
             // The taker may have left already; then there is nobody to tell.
             let _ = send(Message::Error(error), &mut to_taker).await;
@@ -263,6 +280,7 @@ async fn send_piece(
     for chunk in chunks_of(bytes) {
         let long = chunk.bytes.len();
         send(Message::Chunk(chunk), to_taker).await?;
+        taker.line.gave(long as u64);
         taker.giving.traffic.give_way(long).await;
     }
     Ok(())
