@@ -107,7 +107,7 @@ impl Audit {
     }
 
     /// Somebody who is no paired device, or did not prove to be one, was refused a connection.
-    pub fn turned_away(&self, unix: u64, who: AuditWho, why: AuditWhy, times: u64) {
+    pub(crate) fn turned_away(&self, unix: u64, who: AuditWho, why: AuditWhy, times: u64) {
         let subject = AuditSubject { asked: AuditAsked::Connect, model: None, layers: None };
         self.note_refusal(unix, who, subject, (why, times));
     }

@@ -17,14 +17,15 @@ use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
 use nook_shard::WorkerCommand;
 use nook_store::{
-    Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Measured, MeasuredFile, Peers,
-    PortKeys, SettingsFile, Where,
+    AuditFile, AuditList, Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Measured,
+    MeasuredFile, Peers, PortKeys, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName};
 use nook_wire::{Hello, Message, ProtocolRange};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::asked_here;
 use crate::awake::Awake;
 use crate::card_watch::CardWatch;
 use crate::chats::{ChatBook, ChatEvent};
@@ -40,7 +41,7 @@ use crate::updates::{NewVersionsHere, UpdateEvent};
 use crate::waking::Looks;
 use nook_api::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use nook_api::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
-use nook_host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, worker_limits};
+use nook_host::{Audit, Giving, Host, HostEvent, Runner as HostRunner, Tools, worker_limits};
 use nook_library::{LibraryEvent, ModelLibrary, OpenError, Runner as LibraryRunner};
 use nook_requester::Me;
 use nook_requester::{Event, Requester, Runner};
@@ -143,6 +144,7 @@ struct Read {
     measured_file: MeasuredFile,
     measured: Measured,
     lent: LentDays,
+    audit: AuditList,
     updates: (NewVersionsHere, mpsc::Receiver<UpdateEvent>),
 }
 
@@ -241,7 +243,7 @@ fn read(
         tracing::warn!(%error, "what was measured before is lost");
         Measured::default()
     });
-    let lent = lent_days(&home);
+    let (lent, audit) = (asked_here::lent_days(&home), asked_here::audit(&home));
     let (update_events, update_inbox) = mpsc::channel(EVENTS_MAX);
     let updates = NewVersionsHere::of(home.data(), program, update_events);
     Ok(Read {
@@ -258,16 +260,7 @@ fn read(
         measured_file: file,
         measured,
         lent,
-    })
-}
-
-/// What was computed for others in the last days.
-fn lent_days(home: &Home) -> LentDays {
-    let file = LentDaysFile::of(home);
-    file.load(nook_machine::day_of_calendar()).unwrap_or_else(|error| {
-        // It is counted anew, and the file is written again.
-        tracing::warn!(%error, "how much was lent before is lost");
-        LentDays::default()
+        audit,
     })
 }
 
@@ -306,9 +299,11 @@ fn assemble(
     let (device_events, device_inbox) = mpsc::channel(EVENTS_MAX);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
     let shared = Shared::of(&links, &workers, &book, worker);
-    let ledger = LentDaysFile::of(&home);
+    let audit = Audit::new(read.audit, book.subscribe());
+    let ledger = (LentDaysFile::of(&home), AuditFile::of(&home));
     let giving = Giving::new(read.traffic).keeping_manifests_in(library.manifests_folder());
-    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, giving, tasks);
+    let (sides, side_inboxes) =
+        start_sides(shared, (me.id, signer), ledger, (giving, audit.clone()), tasks);
     let (library_runner, library_inbox) = start_library(&home, &workers, tasks);
     let devices = Devices::new(peers, settings.settings());
     let mut state = State {
@@ -324,7 +319,7 @@ fn assemble(
         outbox: Outbox::default(),
         ways: BTreeMap::new(),
         cards: CardWatch::default(),
-        host: Host::new(read.lent, tasks.token().child_token()),
+        host: Host::new(read.lent, audit, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),
         awake: Awake::default(),
@@ -403,8 +398,8 @@ struct SideInboxes {
 fn start_sides(
     shared: Shared,
     (me, key): (PeerId, Arc<DeviceKey>),
-    ledger: LentDaysFile,
-    giving: Giving,
+    ledger: (LentDaysFile, AuditFile),
+    (giving, audit): (Giving, Audit),
     tasks: &Tasks,
 ) -> (Sides, SideInboxes) {
     let Shared { links, workers, book, sandboxes } = shared;
@@ -419,6 +414,7 @@ fn start_sides(
         workers: workers.clone(),
         book: book.clone(),
         giving,
+        audit,
         events: hosting,
     };
     let memory_free = nook_resources::memory::memory_free;

@@ -4,6 +4,7 @@ import { chat } from './chat/de';
 import { house } from './house/de';
 import { household } from './household/de';
 import { models } from './models/de';
+import { asked } from './asked/de';
 import { past } from './past/de';
 import { port } from './port/de';
 import shell from './shell/de.json';
@@ -117,6 +118,7 @@ export const de: Strings = {
 
   models,
 
+  asked,
   past,
 
   household,

@@ -9,6 +9,7 @@ import { chat } from './chat/en';
 import { house } from './house/en';
 import { household } from './household/en';
 import { models } from './models/en';
+import { asked } from './asked/en';
 import { past } from './past/en';
 import { port } from './port/en';
 import shell from './shell/en.json';
@@ -123,6 +124,7 @@ export const en = {
 
   models,
 
+  asked,
   past,
 
   household,

@@ -117,6 +117,26 @@ describe('sharing', () => {
     expect([field.value, field.max]).toEqual(['8', '8']);
   });
 
+  it('lists what others asked of this computer, the latest first, and forgets it when that is wanted', async () => {
+    await go('sharing');
+    const lines = () => screen.queryAllByTestId('asked').map((line) => line.textContent.replace(/\s+/g, ' ').trim());
+    await screen.findAllByTestId('asked');
+    expect(lines()).toHaveLength(5);
+    expect(lines()[1]).toContain('4 minutes ago Asked to compute layers 4 to 13 of Qwen2.5 7B. Got 312 tokens in 22 s.');
+    await user.click(screen.getByTestId('asked-more'));
+    expect(lines()).toHaveLength(7);
+    expect(lines()[5]).toBe('A computer at 192.168.1.77 1 hour ago Wanted to connect. Refused 1,204 times: it is not paired with this computer.');
+    expect(lines()[6]).toContain('A computer at 192.168.1.20, which says that it is Old Dell');
+    await user.click(screen.getByTestId('asked-clear'));
+    await user.click(screen.getByTestId('confirm-no'));
+    expect(lines()).toHaveLength(7);
+    await user.click(screen.getByTestId('asked-clear'));
+    await user.click(screen.getByTestId('confirm-yes'));
+    await tick();
+    expect(lines()).toHaveLength(1);
+    expect(lines()[0]).toContain('Under way: 118 tokens');
+  });
+
   it('says whom this computer helps, and how much it did this week', async () => {
     await go('sharing');
     expect(screen.getByTestId('sharing-guests').textContent).toBe('Nobody right now.');

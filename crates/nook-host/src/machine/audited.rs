@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nook_api::views::AuditEntryView;
 use nook_base::{ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId};
-use nook_store::{AuditAsked, AuditSubject, AuditWhy};
+use nook_store::{AuditAsked, AuditSubject, AuditWho, AuditWhy};
 use nook_trust::Purpose;
 use nook_wire::PlacementRequest;
 
@@ -21,6 +21,11 @@ impl<C> Host<C> {
     /// What other devices asked of this one, what was asked last first.
     pub fn audit(&self, now: Instant, unix_seconds: u64) -> Vec<AuditEntryView> {
         self.audit.view(now, unix_seconds)
+    }
+
+    /// Somebody was refused a connection before any device was proved.
+    pub fn note_turned_away(&self, unix: u64, who: AuditWho, why: AuditWhy, times: u64) {
+        self.audit.turned_away(unix, who, why, times);
     }
 
     /// Why a call of a device that the gate lets in is refused: nothing is lent now.
