@@ -211,6 +211,11 @@ impl Line {
         self.running.bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// Whether no bytes are held or given yet.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.running.bytes.load(Ordering::Relaxed) == 0
+    }
+
     /// It ends: by whoever asked, or for this reason.
     pub(crate) fn end(mut self, at: Moment, why: Option<AuditWhy>) {
         self.close(at, why);

@@ -299,11 +299,9 @@ fn assemble(
     let (device_events, device_inbox) = mpsc::channel(EVENTS_MAX);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
     let shared = Shared::of(&links, &workers, &book, worker);
-    let audit = Audit::new(read.audit, book.subscribe());
     let ledger = (LentDaysFile::of(&home), AuditFile::of(&home));
     let giving = Giving::new(read.traffic).keeping_manifests_in(library.manifests_folder());
-    let (sides, side_inboxes) =
-        start_sides(shared, (me.id, signer), ledger, (giving, audit.clone()), tasks);
+    let (sides, heard) = start_sides(shared, (me.id, signer), ledger, (giving, read.audit), tasks);
     let (library_runner, library_inbox) = start_library(&home, &workers, tasks);
     let devices = Devices::new(peers, settings.settings());
     let mut state = State {
@@ -319,7 +317,7 @@ fn assemble(
         outbox: Outbox::default(),
         ways: BTreeMap::new(),
         cards: CardWatch::default(),
-        host: Host::new(read.lent, audit, tasks.token().child_token()),
+        host: Host::new(read.lent, sides.audit, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),
         awake: Awake::default(),
@@ -350,11 +348,11 @@ fn assemble(
         commands,
         devices: device_inbox,
         chats: chat_inbox,
-        requester: side_inboxes.requester,
-        host: side_inboxes.host,
+        requester: heard.requester,
+        host: heard.host,
         library: library_inbox,
         updates: update_inbox,
-        left: side_inboxes.left,
+        left: heard.left,
         links: link_events,
         sightings,
     };
@@ -386,6 +384,8 @@ struct Sides {
     requester: Requester,
     runner: Runner,
     host_runner: HostRunner,
+    /// What other devices ask.
+    audit: Audit,
 }
 
 /// What their tasks report.
@@ -399,7 +399,7 @@ fn start_sides(
     shared: Shared,
     (me, key): (PeerId, Arc<DeviceKey>),
     ledger: (LentDaysFile, AuditFile),
-    (giving, audit): (Giving, Audit),
+    (giving, asked_before): (Giving, AuditList),
     tasks: &Tasks,
 ) -> (Sides, SideInboxes) {
     let Shared { links, workers, book, sandboxes } = shared;
@@ -408,20 +408,21 @@ fn start_sides(
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);
     let open_models = OpenModelCache::new(left, sandboxes);
     let requester = Requester::new(open_models.clone(), clock::now());
+    let audit = Audit::new(asked_before, book.clone());
     let tools = Tools {
         open_models: open_models.clone(),
         me,
         workers: workers.clone(),
         book: book.clone(),
         giving,
-        audit,
+        audit: audit.clone(),
         events: hosting,
     };
     let memory_free = nook_resources::memory::memory_free;
     let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
     let runner =
         Runner { key, workers, open_models, links, book, events: asking, tasks: tasks.clone() };
-    let sides = Sides { requester, runner, host_runner };
+    let sides = Sides { requester, runner, host_runner, audit };
     (sides, SideInboxes { requester: asking_inbox, host: hosting_inbox, left: left_inbox })
 }
 

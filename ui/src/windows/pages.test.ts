@@ -178,9 +178,17 @@ it('privacy says who can take part, the honest sentence, and sets what stays', a
   expect(screen.getByTestId('privacy-meter').textContent).toContain('Dad’s PC and Mum’s laptop can take part');
   expect(screen.getByText(/can read everything you and the model write, word for word/)).toBeTruthy();
   await enter('prefix-layers', '3');
-  await enter('spot-checks', '20');
+  await user.selectOptions(screen.getByTestId('spot-checks'), 'sometimes');
+  await user.click(screen.getByTestId('first-words'));
   await user.selectOptions(screen.getByTestId('borrow'), 'own');
-  expect(backend.house.settings.values).toMatchObject({ 'distributed_inference.local_prefix_layers': 3, 'distributed_inference.spot_checks_per_thousand': 20, 'gate.borrow': 'own' });
+  expect(backend.house.settings.values).toMatchObject({ 'distributed_inference.local_prefix_layers': 3, 'distributed_inference.spot_checks_per_thousand': 20, 'distributed_inference.check_first_words': true, 'gate.borrow': 'own' });
+  expect(screen.getByText(/protects from wrong numbers, not from reading/)).toBeTruthy();
+  // A number that was written into the file by hand is shown as what it is.
+  backend.change((house) => { house.settings.values['distributed_inference.spot_checks_per_thousand'] = 33; });
+  await tick();
+  expect(screen.getByTestId<HTMLSelectElement>('spot-checks').selectedOptions[0]?.textContent).toBe('33 of 1,000 pieces');
+  await user.selectOptions(screen.getByTestId('spot-checks'), 'off');
+  expect(backend.house.settings.values['distributed_inference.spot_checks_per_thousand']).toBe(0);
 });
 
 it('privacy says what whole replies elsewhere mean before and after they are allowed', async () => {

@@ -1,5 +1,5 @@
-//! What the state machine itself notes of what others ask: layers that they have held here, and what
-//! it refuses.
+//! What the state machine itself notes of what others ask: layers that they have held here, and
+//! what it refuses.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -78,7 +78,10 @@ impl<C> Host<C> {
                 let asked = asked_to_hold((*model, lease.layers), context);
                 (lease.layers, audit.begin(moment(context), *peer, asked))
             });
-            line.holds(weight_bytes((*model, lease.layers), context));
+            if line.holds_nothing() {
+                // They may still be on their way.
+                line.holds(weight_bytes((*model, lease.layers), context));
+            }
         }
     }
 }
