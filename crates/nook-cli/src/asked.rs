@@ -92,9 +92,11 @@ fn given(entry: &AuditEntryView) -> String {
     let bytes = (entry.bytes > 0).then(|| format!("{:.1} MB", entry.bytes as f64 / 1e6));
     let amounts: Vec<_> = tokens.into_iter().chain(bytes).collect();
     let amounts = if amounts.is_empty() { "nothing".to_owned() } else { amounts.join(", ") };
+    let seconds = entry.milliseconds as f64 / 1e3;
     match entry.asked {
         AuditAsked::Relay => "taken".to_owned(),
-        _ => format!("{amounts} in {:.1} s", entry.milliseconds as f64 / 1e3),
+        AuditAsked::Hold => format!("{amounts} for {seconds:.1} s"),
+        _ => format!("{amounts} in {seconds:.1} s"),
     }
 }
 

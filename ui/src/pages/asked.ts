@@ -21,7 +21,9 @@ export function whatCameOfIt(entry: AuditEntryView): string {
   const took = seconds(entry.milliseconds);
   switch (outcome.kind) {
     case 'under_way': return t.asked.underWay(amount, took);
-    case 'served': return entry.asked === 'relay' ? t.asked.taken : t.asked.served(amount, took);
+    case 'served':
+      if (entry.asked === 'relay') return t.asked.taken;
+      return entry.asked === 'hold' ? t.asked.held(amount, took) : t.asked.served(amount, took);
     case 'cut': return t.asked.cut(amount, took, t.asked.why[outcome.why]);
     case 'unknown': return t.asked.unknown(amount, took);
     case 'refused': return times > 1 ? t.asked.refusedOften(whole(times), t.asked.why[outcome.why]) : t.asked.refused(t.asked.why[outcome.why]);

@@ -38,10 +38,17 @@ pub struct TurnedAway {
 #[derive(Debug, Clone, Default)]
 pub(super) struct TurnedAwayCounts {
     // Guards a short map; never held across an await.
-    counts: Arc<Mutex<BTreeMap<Source, (u64, Option<PeerId>)>>>,
+    counts: Arc<Mutex<BTreeMap<Source, Count>>>,
 }
 
 type Source = (Option<IpAddr>, WhyTurnedAway);
+
+/// Of one source: how many, and who the last one said to be.
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    times: u64,
+    claims: Option<PeerId>,
+}
 
 impl TurnedAwayCounts {
     pub(super) fn note(&self, from: IpAddr, why: WhyTurnedAway, claims: Option<PeerId>) {
@@ -49,16 +56,18 @@ impl TurnedAwayCounts {
         let source = (Some(from), why);
         let is_told_apart = counts.contains_key(&source) || counts.len() < SOURCES_MAX;
         let key = if is_told_apart { source } else { (None, why) };
-        let (times, last) = counts.entry(key).or_default();
-        *times = times.saturating_add(1);
-        *last = claims.filter(|_| is_told_apart);
+        let count = counts.entry(key).or_default();
+        count.times = count.times.saturating_add(1);
+        count.claims = claims.filter(|_| is_told_apart);
     }
 
     /// What was counted since the last look.
     pub(super) fn take(&self) -> Vec<TurnedAway> {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *counts).into_iter();
-        all.map(|((from, why), (times, claims))| TurnedAway { from, claims, why, times }).collect()
+        let shown =
+            |((from, why), Count { times, claims })| TurnedAway { from, claims, why, times };
+        all.map(shown).collect()
     }
 }
 

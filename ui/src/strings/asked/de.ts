@@ -29,6 +29,7 @@ export const asked: Strings['asked'] = {
   taken: 'Angenommen.',
   underWay: (amount, seconds) => `Läuft gerade: ${amount} in ${seconds} s.`,
   served: (amount, seconds) => `Bekam ${amount} in ${seconds} s.`,
+  held: (amount, seconds) => `Hielt ${amount} für ${seconds} s.`,
   cut: (amount, seconds, why) => `Bekam ${amount} in ${seconds} s; dann endete es von hier aus: ${why}.`,
   unknown: (amount, seconds) => `Bekam ${amount} in ${seconds} s, bis Inglenook endete.`,
   refused: (why) => `Abgelehnt: ${why}.`,

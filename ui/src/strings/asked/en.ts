@@ -27,6 +27,7 @@ export const asked = {
   taken: 'Taken.',
   underWay: (amount: string, seconds: string) => `Under way: ${amount} in ${seconds} s.`,
   served: (amount: string, seconds: string) => `Got ${amount} in ${seconds} s.`,
+  held: (amount: string, seconds: string) => `Held ${amount} for ${seconds} s.`,
   cut: (amount: string, seconds: string, why: string) => `Got ${amount} in ${seconds} s; then it ended from here: ${why}.`,
   unknown: (amount: string, seconds: string) => `Got ${amount} in ${seconds} s, until Inglenook ended.`,
   refused: (why: string) => `Refused: ${why}.`,
