@@ -18,9 +18,9 @@ use crate::generation::{Counted, EmbedRequest, Embedded, GenerateRequest, Reply}
 use crate::handle::NodeHandle;
 use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, StartedTurn, Turn};
 use crate::views::{
-    ConversationView, CopyExtent, DeviceView, DownloadAsk, DownloadView, ExportAsk, FoundView,
-    Help, HouseholdView, MessageView, ModelView, PairingView, PipelineView, PortRequestView,
-    SettingAsk, TroubleView, Trust,
+    AuditEntryView, ConversationView, CopyExtent, DeviceView, DownloadAsk, DownloadView, ExportAsk,
+    FoundView, Help, HouseholdView, MessageView, ModelView, PairingView, PipelineView,
+    PortRequestView, SettingAsk, TroubleView, Trust,
 };
 use crate::vitals::Vitals;
 
@@ -62,6 +62,11 @@ actions! {
         /// Gives back all memory that no reply of this device needs, and lends nothing for a
         /// quarter of an hour. Streams of other devices finish their step and end.
         free_memory as FreeMemory() -> (), for [Window, Control];
+        /// What other devices asked of this one, what was asked last first: who, when, how much, and
+        /// never what.
+        audit as Audit() -> Vec<AuditEntryView>, for [Window, Control];
+        /// Forgets that list, but for what is under way.
+        clear_audit as ClearAudit() -> (), for [Window, Control];
     }
     group Devices in DeviceCommand: "Other devices, and what they see of this one." {
         /// Opens a pairing window of 120 s; one at a time, five an hour.

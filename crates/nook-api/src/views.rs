@@ -18,6 +18,7 @@ macro_rules! view {
 }
 
 // Behind the macro, so that they have it.
+mod audit;
 mod condition;
 mod conversations;
 mod devices;
@@ -35,6 +36,7 @@ mod trouble;
 mod updates;
 mod wording;
 
+pub use audit::{AuditAsked, AuditEntryView, AuditOutcome, AuditWhy};
 pub use condition::{Condition, GpuHoldsView, GpuUseView, GpuView};
 pub use conversations::{
     ChatRole, ConversationView, ExportAsk, MessageFinish, MessageView, PathView, StretchView,

@@ -154,6 +154,12 @@ pub(crate) enum DevicesAction {
         /// Its name or id as listed.
         device: String,
     },
+    /// Show what other devices asked of this one: who, when, how much, and never what.
+    Log {
+        /// Forget what is listed; what is under way stays.
+        #[arg(long)]
+        clear: bool,
+    },
     /// Unpair a device.
     Forget {
         /// Its name or id as listed.

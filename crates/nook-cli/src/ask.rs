@@ -18,7 +18,7 @@ use crate::arguments::{
 };
 use crate::connection::Connection;
 use crate::endings::Failure;
-use crate::{helping, output, pipeline, waking};
+use crate::{asked, helping, output, pipeline, waking};
 
 /// How often the end of a pairing window is looked for.
 const LOOK: Duration = Duration::from_millis(300);
@@ -160,6 +160,9 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
         Some(DevicesAction::Wake { device }) => {
             let view = view(&connection.client).await?;
             waking::wake(&connection.client, paired(&view, &device)?, devices.json).await?;
+        }
+        Some(DevicesAction::Log { clear }) => {
+            asked::log(&connection.client, clear, devices.json).await?;
         }
         Some(DevicesAction::Forget { device }) => {
             let view = view(&connection.client).await?;

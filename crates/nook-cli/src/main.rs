@@ -8,6 +8,7 @@
 
 mod arguments;
 mod ask;
+mod asked;
 mod bench;
 mod chat;
 mod connection;

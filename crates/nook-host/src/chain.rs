@@ -29,13 +29,15 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nook_base::{ErrorCode, PeerId};
+use nook_base::{ErrorCode, PeerId, clock};
 use nook_mux::Call;
+use nook_store::{AuditAsked, AuditSubject, AuditWhy};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, DevicePublicKey, Ticket, TicketClaim};
 use nook_wire::{Message, Open, WireError};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::audit::{Audit, subject};
 use super::events::HostEvent;
 use super::giving::{self, Asked, Giving};
 use super::refusal::{end_code, error, opening, refuse};
@@ -179,22 +181,27 @@ impl Drop for Member {
 pub(crate) async fn relay_or_refuse(
     (peer, copies): (PeerId, Result<CopyPass, WireError>),
     mut call: Call<Message>,
-    error: WireError,
-    (giving, events): (Giving, mpsc::Sender<HostEvent>),
+    (error, why): (WireError, AuditWhy),
+    (giving, events, audit): (Giving, mpsc::Sender<HostEvent>, Audit),
 ) {
-    match opening(&mut call).await {
-        Ok(Some(Message::Relay(ticket))) => present(peer, ticket, call, &events).await,
-        Ok(Some(message)) => match Asked::of(&message) {
-            Some(want) => giving::give(copies, &giving, want, call).await,
-            None => {
-                tracing::info!(?peer, code = %error.code, "a call was refused");
-                refuse(call, error).await;
-            }
-        },
+    let message = match opening(&mut call).await {
+        Ok(Some(message)) => message,
         // The other side has left already.
-        Ok(None) => {}
-        Err(late) => refuse(call, late).await,
+        Ok(None) => return,
+        Err(late) => return refuse(call, late).await,
+    };
+    if let Some(want) = Asked::of(&message) {
+        return giving::give((peer, copies), (&giving, &audit), want, call).await;
     }
+    let asked = match message {
+        Message::Relay(ticket) => return present(peer, ticket, call, &events).await,
+        Message::Open(open) => subject(AuditAsked::Compute, open.model, None, Some(open.layers)),
+        Message::OffloadRequest(ask) => subject(AuditAsked::Whole, ask.model, None, None),
+        _ => AuditSubject { asked: AuditAsked::Compute, model: None, layers: None },
+    };
+    tracing::info!(?peer, code = %error.code, "a call was refused");
+    audit.refuse(clock::unix_seconds(), peer, asked, why);
+    refuse(call, error).await;
 }
 
 /// Takes a relay to the state machine, which asks the gate.

@@ -15,7 +15,7 @@ use nook_machine::Conditions;
 use nook_mux::Call;
 use nook_pipeline::HopVisit;
 use nook_shard::WorkerLimits;
-use nook_store::{LentDays, Settings};
+use nook_store::{AuditList, AuditWhy, LentDays, Settings};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Gate, Ticket, TicketClaim};
 use nook_wire::{KeptHistory, Message, PlacementRequest, WireError};
@@ -141,6 +141,8 @@ pub enum HostEvent<C = Call<Message>> {
     },
     /// It is awake again.
     SleepOver,
+    /// The owner wants the list forgotten of what others asked.
+    AuditCleared,
     /// A reply of this device ended.
     ReplyEnded,
     /// A second has passed.
@@ -292,7 +294,13 @@ pub enum HostTask<C = Call<Message>> {
     Serve { guest: Box<Guest>, call: C, terms: Box<Terms> },
     /// Refuse the call of a device that may not use layers here, unless it begins with something
     /// else.
-    Refuse { peer: PeerId, copies: Result<CopyPass, WireError>, call: C, error: WireError },
+    Refuse {
+        peer: PeerId,
+        copies: Result<CopyPass, WireError>,
+        call: C,
+        error: WireError,
+        why: AuditWhy,
+    },
     /// Refuse a call whose beginning was read.
     Answer { call: C, error: WireError },
     /// Join a carrier's call to the call that the ticket names.
@@ -323,6 +331,8 @@ pub enum HostTask<C = Call<Message>> {
     Survey,
     /// Write down how much was lent.
     SaveLedger(LentDays),
+    /// Write down what others asked.
+    SaveAudit(AuditList),
     /// Look at the machine.
     LookAtMachine,
     /// While the owner shares, wait for sleeps of the machine.

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use nook_base::{ErrorCode, ModelDigest};
+use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_mux::{Call, CallReceiver, CallSender};
+use nook_store::{AuditAsked, AuditSubject};
 use nook_wire::{
     Document, Message, PIECE_BYTES_MAX, Piece, Want, WantRelease, WireError, chunks_of,
 };
@@ -25,6 +26,7 @@ use tokio::sync::{Semaphore, watch};
 use self::manifests::{Manifests, NoManifest};
 use self::releases::release_range;
 pub use self::releases::{GivenPackage, GivenRelease};
+use super::audit::{Audit, Line, Moment, subject, why};
 use super::refusal::error;
 use super::terms::{CopyPass, Given};
 use nook_resources::traffic::Traffic;
@@ -69,6 +71,17 @@ impl Giving {
         Self { manifests: self.manifests.kept_in(folder), ..self }
     }
 
+    /// What a model that is given is called here.
+    /// What the owner reads of a question.
+    fn subject_of(&self, want: &Asked) -> AuditSubject {
+        let Asked::Model(Want { model, .. }) = *want else {
+            return AuditSubject { asked: AuditAsked::Release, model: None, layers: None };
+        };
+        let given = self.given.borrow();
+        let name = given.iter().find(|given| given.model == model).map(|given| &*given.name);
+        subject(AuditAsked::Copy, model, name, None)
+    }
+
     /// Gives these from now on, and what is not among them no more.
     pub fn give(&self, given: Arc<Vec<Given>>) {
         self.given.send_replace(given);
@@ -104,6 +117,8 @@ impl Asked {
 struct Taker<'a> {
     pass: CopyPass,
     giving: &'a Giving,
+    /// Where it is noted how much is given.
+    line: &'a Line,
 }
 
 /// Why a call ends.
@@ -115,17 +130,18 @@ enum Over {
     Refused(WireError),
 }
 
-/// Serves a call that begins with `want`.
+/// Serves a call of `peer` that begins with `want`.
 pub(crate) async fn give(
-    pass: Result<CopyPass, WireError>,
-    giving: &Giving,
+    (peer, pass): (PeerId, Result<CopyPass, WireError>),
+    (giving, audit): (&Giving, &Audit),
     want: Asked,
     call: Call<Message>,
 ) {
+    let line = audit.begin(Moment::read(), peer, giving.subject_of(&want));
     let (mut to_taker, mut from_taker) = call.split();
     let over = match pass {
         Ok(pass) => {
-            let taker = Taker { pass, giving };
+            let taker = Taker { pass, giving, line: &line };
             tokio::select! {
                 biased;
                 () = taker.pass.revoked.cancelled() => {
@@ -137,9 +153,13 @@ pub(crate) async fn give(
         Err(refusal) => Over::Refused(refusal),
     };
     match over {
-        Over::Left => to_taker.close(None),
+        Over::Left => {
+            line.end(Moment::read(), None);
+            to_taker.close(None);
+        }
         Over::Refused(error) => {
             let code = error.code;
+            line.fail(Moment::read(), why(code));
             tracing::info!(?want, %code, "a copy was refused or has ended");
             // The taker may have left already; then there is nobody to tell.
             let _ = send(Message::Error(error), &mut to_taker).await;
@@ -303,6 +323,7 @@ async fn send_piece(
     for chunk in chunks_of(bytes) {
         let long = chunk.bytes.len();
         send(Message::Chunk(chunk), to_taker).await?;
+        taker.line.gave(long as u64);
         taker.giving.traffic.give_way(long).await;
     }
     Ok(())

@@ -7,11 +7,12 @@
 //! ```
 //!
 //! [`Host`] decides and owns what is lent ([`terms`]), the leases, what the workers hold
-//! (`residency`), the pause and the ledger. The [`Runner`] starts the tasks: `serve` answers a call
+//! (`residency`), the pause and the ledger; what others ask is noted in the [`Audit`]. The [`Runner`] starts the tasks: `serve` answers a call
 //! and passes it to a worker through the `proxy`, joined with other hosts by `chain`; `offload`
 //! runs whole requests; `giving` sends model files; `loading` brings the layers of a lease into
 //! memory; `sleep` and `look` watch the machine.
 
+mod audit;
 mod chain;
 mod events;
 mod giving;
@@ -34,6 +35,7 @@ mod terms;
 mod tools;
 mod usage;
 
+pub use self::audit::Audit;
 pub use self::events::{Fetched, Guests, HostEffect, HostEvent, OwnSpeed, Surroundings};
 pub use self::giving::{GivenPackage, GivenRelease, Giving};
 pub use self::lent::Lent;

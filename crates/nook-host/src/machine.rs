@@ -6,6 +6,7 @@
 //! its values (permits, counts, cancellation tokens); a token is cancelled the moment it is decided
 //! that its call ends.
 
+mod audited;
 mod calls;
 mod fetching;
 mod offers;
@@ -27,8 +28,10 @@ use nook_wire::{Have, Message};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::audited::Held;
 use self::fetching::Fetches;
 pub use self::upkeep::worker_limits;
+use super::audit::Audit;
 use super::events::{HostEffect, HostEvent, HostTask, Surroundings};
 use super::leases::Leases;
 use super::ledger::Ledger;
@@ -69,6 +72,10 @@ pub struct Host<C = Call<Message>> {
     pause: Pause,
     /// How much was computed for others.
     ledger: Ledger,
+    /// What others asked.
+    audit: Audit,
+    /// What is held for others, as it is noted there.
+    held: Held,
     own: OwnDevices,
     copies: Copies,
     /// Ends everything with the node.
@@ -98,7 +105,7 @@ struct Copies {
 
 impl<C> Host<C> {
     /// A host that lends nothing yet. `lifetime` is cancelled when the node ends.
-    pub fn new(lent_days: LentDays, lifetime: CancellationToken) -> Self {
+    pub fn new(lent_days: LentDays, audit: Audit, lifetime: CancellationToken) -> Self {
         Self {
             sharing: Sharing::default(),
             terms: None,
@@ -114,6 +121,8 @@ impl<C> Host<C> {
             residency: Residency::default(),
             pause: Pause::default(),
             ledger: Ledger::new(lent_days),
+            audit,
+            held: Held::default(),
             own: OwnDevices::default(),
             copies: Copies::default(),
             lifetime,
@@ -160,12 +169,17 @@ impl<C> Host<C> {
             HostEvent::Looked(conditions) => self.looked(conditions, context),
             HostEvent::SleepNear { ready } => self.sleep_near(ready, context),
             HostEvent::SleepOver => self.sleep_over(context),
+            HostEvent::AuditCleared => {
+                let list = self.audit.clear();
+                self.run(HostTask::SaveAudit(list));
+            }
             HostEvent::ReplyEnded => self.reply_ended(context),
             HostEvent::Tick { own_speed } => self.tick(own_speed, context),
             HostEvent::Leave => self.leave(),
-            HostEvent::Left => self.close_ledger(context),
+            HostEvent::Left => self.close_books(context),
         }
         self.settle_fetches(context);
+        self.settle_held(context);
         std::mem::take(&mut self.effects)
     }
 

@@ -20,6 +20,7 @@ use nook_base::{ActivationDtype, ErrorCode, LayerRange, ModelPart, PeerId, Sensi
 use nook_mux::{Call, CallReceiver, CallSender};
 use nook_pipeline::{HopVisit, PrefixHashes};
 use nook_plan::Place;
+use nook_store::AuditAsked;
 use nook_text::{Sampler, SamplerSettings, SamplingParameters};
 use nook_wire::{
     IdsAssembly, LocalMessage, LogitRows, Message, OffloadFinish, OffloadIds, OffloadRequest,
@@ -28,6 +29,7 @@ use nook_wire::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::audit::{Line, Moment, subject, why};
 use super::events::HostEvent;
 use super::lent::Lent;
 use super::refusal::{error, worker_error};
@@ -63,20 +65,30 @@ pub(crate) async fn host(
     call: Call<Message>,
     (terms, tools): (&Terms, &Tools),
 ) {
+    let peer = own.pass.peer();
+    let name = terms.lent.iter().find(|lent| lent.model == ask.model).map(|lent| &*lent.name);
+    let asked = subject(AuditAsked::Whole, ask.model, name, None);
+    let line = tools.audit.begin(Moment::read(), peer, asked);
     let (mut to_asker, mut from_asker) = call.split();
     let outcome = tokio::select! {
         biased;
         () = own.revoked.cancelled() => refused(ErrorCode::TrustDenied),
         () = terms.revoked.cancelled() => refused(ErrorCode::TrustDenied),
         () = terms.until.cancelled() => refused(ErrorCode::Draining),
-        outcome = run(&own, ask, (&mut to_asker, &mut from_asker), (terms, tools)) => outcome,
+        outcome = run(&own, ask, (&mut to_asker, &mut from_asker), (terms, tools, &line)) => outcome,
     };
-    let peer = own.pass.peer();
     match outcome {
-        Ok(()) => to_asker.close(None),
-        Err(Over::Left) => to_asker.close(Some(ErrorCode::Cancelled)),
+        Ok(()) => {
+            line.end(Moment::read(), None);
+            to_asker.close(None);
+        }
+        Err(Over::Left) => {
+            line.end(Moment::read(), None);
+            to_asker.close(Some(ErrorCode::Cancelled));
+        }
         Err(Over::Refused(error)) => {
             let code = error.code;
+            line.fail(Moment::read(), why(code));
             tracing::info!(?peer, %code, "a whole request was refused or has failed");
             // The asker may have left already; then there is nobody to tell.
             let _ = send(Message::Error(error), &mut to_asker).await;
@@ -93,7 +105,7 @@ async fn run(
     own: &OwnGuest,
     ask: &OffloadRequest,
     (to_asker, from_asker): (&mut CallSender<Message>, &mut CallReceiver<Message>),
-    (terms, tools): (&Terms, &Tools),
+    (terms, tools, line): (&Terms, &Tools, &Line),
 ) -> Result<(), Over> {
     let settings = settings(&ask.sampling)?;
     let (lent, stream) = admitted(ask, terms)?;
@@ -114,7 +126,7 @@ async fn run(
     }
     let sampler = Sampler::new(settings).with_biases(&biases);
     let mut sampler = sampler.map_err(|wrong| bad(&wrong.to_string()))?;
-    let opening = Run::open((own.pass.peer(), lent), (&model, ask), ids, (terms, tools));
+    let opening = Run::open((own.pass.peer(), lent), (&model, ask), ids, (terms, tools, line));
     let mut run = tokio::select! {
         biased;
         // Loading takes long, and nobody waits for it any more.
@@ -193,6 +205,8 @@ struct Run<'a> {
     model: &'a OpenModel,
     terms: &'a Terms,
     tools: &'a Tools,
+    /// Where it is noted how much is computed.
+    line: &'a Line,
     guest: PeerId,
     /// Prompt and reply so far.
     history: Sensitive<Vec<u32>>,
@@ -213,7 +227,7 @@ impl<'a> Run<'a> {
         (guest, lent): (PeerId, &Lent),
         (model, ask): (&'a OpenModel, &OffloadRequest),
         ids: Sensitive<Vec<u32>>,
-        (terms, tools): (&'a Terms, &'a Tools),
+        (terms, tools, line): (&'a Terms, &'a Tools, &'a Line),
     ) -> Result<Self, Over> {
         let mut marks = PrefixHashes::new(terms.marks_key.clone());
         ids.iter().for_each(|id| marks.push(*id));
@@ -249,6 +263,7 @@ impl<'a> Run<'a> {
             model,
             terms,
             tools,
+            line,
             guest,
             history: ids,
             marks,
@@ -354,6 +369,7 @@ impl<'a> Run<'a> {
                 let logits = self.call.recv_logits(rows, vocabulary).await;
                 self.position = end;
                 self.terms.usage.add(count);
+                self.line.computed(count);
                 self.book(count, rows > 0, (compute_us, queue_us), asked);
                 logits.map_err(|_| crashed())
             }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use nook_base::ErrorCode;
 use nook_mux::{Call, CallError, CallReceiver, CallSender};
+use nook_store::AuditWhy;
 use nook_wire::{Message, PrefixHash, ResultHead, StepHead, WireMessage, WorkerMessage};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
@@ -71,35 +72,37 @@ const ASKED: u8 = 1;
 const HANDED_OVER: u8 = 2;
 
 /// Passes messages until either side ends the call, `until` asks to finish, or `revoked` to stop.
-/// Each answer's head is shown to `seen`.
+/// Each answer's head is shown to `seen`. Why it ended, where the guest had not had enough.
 pub(crate) async fn pass(
     guest: Call<Message>,
     worker: Call<WorkerMessage>,
     Ends { member, arrival, activity }: Ends,
     (until, revoked): (&CancellationToken, &CancellationToken),
     seen: impl Fn(&ResultHead),
-) {
+) -> Option<AuditWhy> {
     let (mut to_guest, mut from_guest) = guest.split();
     let (mut to_worker, mut from_worker) = worker.split();
     let traffic = Traffic::new(activity);
     let (mut feed, mut outlet) = (Feed::new(arrival), Outlet::new(member.book()));
     let (notices, mut noticed) = mpsc::channel(NOTICES_MAX);
-    let ended: Result<Infallible, CallError> = tokio::select! {
+    let (ended, why): (Result<Infallible, CallError>, _) = tokio::select! {
         biased;
-        () = revoked.cancelled() => closed(ErrorCode::TrustDenied),
-        () = drained(&traffic, until) => closed(ErrorCode::Draining),
+        () = revoked.cancelled() => {
+            (closed(ErrorCode::TrustDenied), Some(AuditWhy::TooLittleTrust))
+        }
+        () = drained(&traffic, until) => (closed(ErrorCode::Draining), Some(AuditWhy::Leaving)),
         ended = inward(
             (&mut from_guest, &mut feed),
             &mut to_worker,
             &traffic,
             (&member, notices),
-        ) => ended,
+        ) => (ended, None),
         ended = outward(
             &mut from_worker,
             (&mut to_guest, &mut outlet, &mut noticed),
             (&traffic, until),
             seen,
-        ) => ended,
+        ) => (ended, Some(AuditWhy::Failed)),
     };
     let Err(end) = ended;
     let code = match end {
@@ -110,6 +113,7 @@ pub(crate) async fn pass(
     // Closing a call that has ended already does nothing.
     to_guest.close(code);
     to_worker.close(code);
+    why
 }
 
 fn closed(code: ErrorCode) -> Result<Infallible, CallError> {
@@ -373,7 +377,9 @@ pub(crate) mod tests {
         let (until, revoked) = (CancellationToken::new(), CancellationToken::new());
         let tokens = (until.clone(), revoked.clone());
         let (_, ends) = crate::chain::tests::joinable();
-        let passing = async move { pass(inner, outer, ends, (&tokens.0, &tokens.1), |_| ()).await };
+        let passing = async move {
+            pass(inner, outer, ends, (&tokens.0, &tokens.1), |_| ()).await;
+        };
         tasks.spawn("proxy", passing);
         Scene { guest, worker, until, revoked, tasks, _open: Box::new((guest_link, worker_link)) }
     }

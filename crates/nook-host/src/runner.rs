@@ -7,12 +7,13 @@ use nook_base::tasks::Tasks;
 use nook_link::Links;
 use nook_machine::Machine;
 use nook_mux::Call;
-use nook_store::{LentDays, LentDaysFile};
+use nook_store::{AuditAsked, AuditFile, AuditList, LentDays, LentDaysFile};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, TicketClaim};
 use nook_wire::Message;
 use tokio::sync::{Semaphore, watch};
 
+use super::audit::{Moment, subject, why};
 use super::chain;
 use super::events::{HostEffect, HostEvent, HostTask};
 use super::loading::{Loading, give_back};
@@ -39,6 +40,7 @@ pub struct Runner {
     /// What the owner chose, for whoever waits for a sleep.
     chosen: watch::Sender<Sharing>,
     ledger: LentDaysFile,
+    audit: AuditFile,
     /// Bytes that programs could still take, as the system counts.
     memory_free: fn() -> u64,
 }
@@ -49,11 +51,11 @@ impl Runner {
         tools: Tools,
         links: Links,
         tasks: Tasks,
-        ledger: LentDaysFile,
+        (ledger, audit): (LentDaysFile, AuditFile),
         memory_free: fn() -> u64,
     ) -> Self {
         let (machine, chosen) = (WatchedMachine::default(), watch::Sender::default());
-        Self { tools, links, tasks, machine, chosen, ledger, memory_free }
+        Self { tools, links, tasks, machine, chosen, ledger, audit, memory_free }
     }
 
     /// Waits for sleeps of the machine as long as this node runs.
@@ -66,9 +68,10 @@ impl Runner {
     pub fn run(&self, task: HostTask) {
         match task {
             HostTask::Serve { guest, call, terms } => self.serve(*guest, call, *terms),
-            HostTask::Refuse { peer, copies, call, error } => {
-                let tools = (self.tools.giving.clone(), self.tools.events.clone());
-                let answered = chain::relay_or_refuse((peer, copies), call, error, tools);
+            HostTask::Refuse { peer, copies, call, error, why } => {
+                let Tools { giving, events, audit, .. } = self.tools.clone();
+                let tools = (giving, events, audit);
+                let answered = chain::relay_or_refuse((peer, copies), call, (error, why), tools);
                 self.tasks.spawn_until_cancelled("refuse", answered);
             }
             HostTask::Answer { call, error } => {
@@ -117,6 +120,10 @@ impl Runner {
                 let file = self.ledger.clone();
                 self.tasks.spawn_until_cancelled("ledger", save(file, days));
             }
+            HostTask::SaveAudit(list) => {
+                let file = self.audit.clone();
+                self.tasks.spawn_until_cancelled("audit", save_audit(file, list));
+            }
             HostTask::LookAtMachine => self.look_at_machine(),
             HostTask::WatchSleep(sharing) => {
                 self.chosen.send_replace(sharing);
@@ -133,6 +140,9 @@ impl Runner {
                 }
                 HostEffect::Run(HostTask::SaveLedger(days)) => {
                     save(self.ledger.clone(), days).await;
+                }
+                HostEffect::Run(HostTask::SaveAudit(list)) => {
+                    save_audit(self.audit.clone(), list).await;
                 }
                 other => tracing::debug!(?other, "not done: the node leaves"),
             }
@@ -156,11 +166,15 @@ impl Runner {
         call: Call<Message>,
         named: &NamedCalls,
     ) {
+        let asked = subject(AuditAsked::Relay, claim.model, None, Some(claim.layers));
+        let (audit, at) = (&self.tools.audit, Moment::read());
         match chain::join(named, requester, claim, call) {
             Ok(()) => {
+                audit.begin(at, carrier, asked).end(at, None);
                 tracing::info!(requester = ?requester.peer(), ?carrier, "steps are relayed");
             }
             Err((call, error)) => {
+                audit.refuse(at.unix, carrier, asked, why(error.code));
                 self.tasks.spawn_until_cancelled("refuse", refuse(call, error));
             }
         }
@@ -219,5 +233,13 @@ async fn save(file: LentDaysFile, days: LentDays) {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, "how much was lent is not kept"),
         Err(error) => tracing::warn!(%error, "how much was lent is not kept"),
+    }
+}
+
+async fn save_audit(file: AuditFile, list: AuditList) {
+    match tokio::task::spawn_blocking(move || file.save(&list)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "what others asked is not kept"),
+        Err(error) => tracing::warn!(%error, "what others asked is not kept"),
     }
 }

@@ -10,13 +10,15 @@ use std::time::Duration;
 
 use nook_base::{ErrorCode, LayerRange, ModelPart, PeerId, clock};
 use nook_mux::Call;
+use nook_store::{AuditAsked, AuditSubject, AuditWhy};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Ticket};
-use nook_wire::{Message, OffloadRequest, Open, WireError, WireMessage, WorkerMessage};
+use nook_wire::{Message, OffloadRequest, Open, ResultHead, WireError, WireMessage, WorkerMessage};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use self::meter::Meter;
+use super::audit::{Line, Moment, subject, why};
 use super::chain::{self, Chains};
 use super::giving::{self, Asked};
 use super::lent::Lent;
@@ -34,11 +36,13 @@ const GIVE_WAY_LIMIT: Duration = proxy::DRAIN_LIMIT.saturating_mul(4);
 /// Serves one call of an admitted device.
 pub(crate) async fn serve(guest: Guest, mut call: Call<Message>, terms: Terms, tools: &Tools) {
     let Guest { admitted, own, copies } = guest;
+    let peer = admitted.peer();
+    let mut line = None;
     let outcome = tokio::select! {
         biased;
         () = terms.revoked.cancelled() => Err(error(ErrorCode::TrustDenied, "")),
         () = terms.until.cancelled() => Err(error(ErrorCode::Draining, "")),
-        outcome = open(&admitted, &mut call, &terms, tools) => outcome,
+        outcome = open(&admitted, &mut call, (&terms, tools), &mut line) => outcome,
     };
     match outcome {
         Ok(Begun::Stream { worker, open, meter, until, activity, _stream }) => {
@@ -47,24 +51,48 @@ pub(crate) async fn serve(guest: Guest, mut call: Call<Message>, terms: Terms, t
             let (member, arrival) = chains.member(&admitted, open);
             let ends = Ends { member, arrival, activity };
             let tokens = (&until, &terms.revoked);
-            proxy::pass(call, worker, ends, tokens, |head| meter.see(head)).await;
+            let seen = |head: &ResultHead| {
+                meter.see(head);
+                line.iter().for_each(|line| line.computed(head.count));
+            };
+            let why = proxy::pass(call, worker, ends, tokens, seen).await;
+            if let Some(line) = line {
+                line.end(Moment::read(), why);
+            }
         }
         Ok(Begun::Relay(ticket)) => {
-            chain::present(admitted.peer(), ticket, call, &tools.events).await;
+            chain::present(peer, ticket, call, &tools.events).await;
         }
         Ok(Begun::Whole(ask)) => match own {
             Some(own) => offload::host(own, &ask, call, (&terms, tools)).await,
             None => {
-                let peer = admitted.peer();
                 tracing::info!(?peer, "a whole request was refused: that device is not own here");
+                let asked = subject(AuditAsked::Whole, ask.model, None, None);
+                let unix = clock::unix_seconds();
+                tools.audit.refuse(unix, peer, asked, AuditWhy::TooLittleTrust);
                 refuse(call, error(ErrorCode::TrustDenied, "")).await;
             }
         },
-        Ok(Begun::Copy(want)) => giving::give(copies, &tools.giving, want, call).await,
+        Ok(Begun::Copy(want)) => {
+            giving::give((peer, copies), (&tools.giving, &tools.audit), want, call).await;
+        }
         Ok(Begun::Nothing) => {}
         Err(error) => {
-            tracing::info!(peer = ?admitted.peer(), code = %error.code, "a call was refused");
+            tracing::info!(?peer, code = %error.code, "a call was refused");
+            note_refusal(peer, line, tools, &error);
             refuse(call, error).await;
+        }
+    }
+}
+
+/// A call was refused; without a `line` nothing was asked for on it that this device knows.
+fn note_refusal(peer: PeerId, line: Option<Line>, tools: &Tools, error: &WireError) {
+    let at = Moment::read();
+    match line {
+        Some(line) => line.fail(at, why(error.code)),
+        None => {
+            let asked = AuditSubject { asked: AuditAsked::Compute, model: None, layers: None };
+            tools.audit.refuse(at.unix, peer, asked, why(error.code));
         }
     }
 }
@@ -91,12 +119,12 @@ enum Begun {
     Nothing,
 }
 
-/// Reads OPEN and finds a worker that holds the layers.
+/// Reads OPEN and finds a worker that holds the layers; what is asked is noted as `line`.
 async fn open(
     admitted: &Admitted<Lend>,
     call: &mut Call<Message>,
-    terms: &Terms,
-    tools: &Tools,
+    (terms, tools): (&Terms, &Tools),
+    line: &mut Option<Line>,
 ) -> Result<Begun, WireError> {
     let Some(message) = opening(call).await? else {
         return Ok(Begun::Nothing);
@@ -110,6 +138,9 @@ async fn open(
         Message::OffloadRequest(ask) => return Ok(Begun::Whole(ask)),
         _ => return Err(error(ErrorCode::BadRequest, "a call begins with OPEN")),
     };
+    let name = terms.lent.iter().find(|lent| lent.model == open.model).map(|lent| &*lent.name);
+    let asked = subject(AuditAsked::Compute, open.model, name, Some(open.layers));
+    *line = Some(tools.audit.begin(Moment::read(), admitted.peer(), asked));
     let lent = find(&terms.lent, &open)?;
     // The stream is taken before the layers are loaded: whoever is over the limit costs nothing.
     let permit = permit(admitted.peer(), terms).await?;

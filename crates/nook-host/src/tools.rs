@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nook_base::PeerId;
 use tokio::sync::{mpsc, watch};
 
+use super::audit::Audit;
 use super::events::HostEvent;
 use super::giving::Giving;
 use nook_resources::adverts::AdvertBook;
@@ -24,6 +25,8 @@ pub struct Tools {
     pub book: watch::Receiver<Arc<AdvertBook>>,
     /// Models that are given to other devices.
     pub giving: Giving,
+    /// Where it is noted what others ask.
+    pub audit: Audit,
     /// Where tasks report.
     pub events: mpsc::Sender<HostEvent>,
 }

@@ -177,7 +177,7 @@ impl Drop for Slot {
 }
 
 /// One machine has a whole /64 of IPv6 for itself.
-fn counted_as(address: IpAddr) -> IpAddr {
+pub(crate) fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {

@@ -18,6 +18,9 @@ pub mod tls;
 mod websocket;
 
 pub use identity::{Identity, IdentityError};
-pub use links::{KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy, StartError};
+pub use links::{
+    KnownPeer, Link, LinkConfig, LinkEvent, Links, LoopbackPolicy, StartError, TurnedAway,
+    WhyTurnedAway,
+};
 pub use pairing::Pairing;
 pub use tls::{AuthenticatedPeer, PeerRefused};

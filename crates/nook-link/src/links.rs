@@ -28,6 +28,7 @@ mod pump;
 mod session;
 mod standing;
 mod trial;
+mod turned_away;
 mod ways;
 
 use std::collections::{HashMap, HashSet};
@@ -42,6 +43,7 @@ use nook_mux::{Call, CloseReason, Mux, PingPolicy};
 use nook_wire::{Hello, Message, VersionMismatch, WayFigures};
 use tokio::sync::{mpsc, watch};
 
+pub use self::turned_away::{TurnedAway, WhyTurnedAway};
 use crate::admission::Admission;
 use crate::{AuthenticatedPeer, Identity, socket, tls};
 
@@ -202,6 +204,7 @@ struct Shared {
     /// What this device says of itself.
     hello: watch::Sender<Hello>,
     inputs: mpsc::Sender<input::Input>,
+    turned_away: turned_away::TurnedAwayCounts,
 }
 
 impl Links {
@@ -227,6 +230,7 @@ impl Links {
             pins: watch::channel(Arc::default()).0,
             network: watch::channel(0).0,
             hello,
+            turned_away: turned_away::TurnedAwayCounts::default(),
             inputs: inputs.clone(),
             local,
         });
@@ -245,6 +249,7 @@ impl Links {
             greeter: greeter.clone(),
             admission: Admission::new(config.loopback),
             known_hosts: known_hosts.clone(),
+            turned_away: shared.turned_away.clone(),
         };
         if !listeners.is_empty() {
             tasks.essential().spawn_until_cancelled("link port", door.serve(listeners));
@@ -297,6 +302,12 @@ impl Links {
     #[must_use]
     pub fn hello(&self) -> Hello {
         self.shared.hello.borrow().clone()
+    }
+
+    /// Connections that were refused at the port since the last look, by where they came from.
+    #[must_use]
+    pub fn take_turned_away(&self) -> Vec<TurnedAway> {
+        self.shared.turned_away.take()
     }
 
     /// The live link to `peer`.

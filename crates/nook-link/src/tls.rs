@@ -171,6 +171,17 @@ pub(crate) fn refusal_in(error: &io::Error) -> Option<PeerRefused> {
     }
 }
 
+/// Whether this side has failed a handshake because of who is at the other end, and who that says
+/// to be; a connection that was only given up is no refusal.
+pub(crate) fn refused_here(error: &io::Error) -> Option<Option<PeerId>> {
+    let rustls = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    match (refusal_in(error), rustls) {
+        (Some(PeerRefused::NotPaired { found }), _) => Some(Some(found)),
+        (Some(_), _) | (None, rustls::Error::NoCertificatesPresented) => Some(None),
+        (None, _) => None,
+    }
+}
+
 /// Whether a failed upgrade means that the other side refuses this device's certificate.
 pub(crate) fn is_refusal_by_peer(error: &tungstenite::Error) -> bool {
     let tungstenite::Error::Io(error) = error else {

@@ -8,6 +8,7 @@ use nook_api::{ChatCommand, Command, PortCommand, SettingCommand, SharingCommand
 use crate::chats::ended_by;
 use crate::devices::DeviceEvent;
 use crate::state::State;
+use nook_host::HostEvent;
 use nook_library::LibraryEvent;
 use nook_requester::Event;
 use tokio::sync::oneshot;
@@ -46,6 +47,11 @@ impl State {
             Of::PauseSharing { span, answer } => drop(answer.send(self.pause_sharing(span))),
             Of::ResumeSharing { answer } => drop(answer.send(self.resume_sharing())),
             Of::FreeMemory { answer } => drop(answer.send(self.free_memory())),
+            Of::Audit { answer } => drop(answer.send(Ok(self.audit_view()))),
+            Of::ClearAudit { answer } => {
+                self.tell_host(HostEvent::AuditCleared);
+                let _ = answer.send(Ok(()));
+            }
         }
     }
 

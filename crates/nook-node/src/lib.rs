@@ -13,6 +13,7 @@
 //! `preferences`. What front ends show is made in one place (`present`, `status_line`) from the
 //! plain types of `nook-api`.
 
+mod asked_here;
 mod asking;
 mod awake;
 mod card_watch;

@@ -174,6 +174,7 @@ impl State {
         self.note(mishaps::PROBLEM, mishaps);
         self.wake_up();
         self.tell_devices(DeviceEvent::Tick);
+        self.note_turned_away();
         let own_speed = if self.is_unmeasured() { OwnSpeed::Unknown } else { OwnSpeed::Known };
         self.tell_host(HostEvent::Tick { own_speed });
         self.ask(Event::Tick);

@@ -17,14 +17,15 @@ use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
 use nook_shard::WorkerCommand;
 use nook_store::{
-    Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Measured, MeasuredFile, Peers,
-    PortKeys, SettingsFile, Where,
+    AuditFile, AuditList, Chats, Home, HomeChoice, HomeError, LentDays, LentDaysFile, Measured,
+    MeasuredFile, Peers, PortKeys, SettingsFile, Where,
 };
 use nook_trust::{DeviceKey, DeviceName};
 use nook_wire::{Hello, Message, ProtocolRange};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::asked_here;
 use crate::awake::Awake;
 use crate::card_watch::CardWatch;
 use crate::chats::{ChatBook, ChatEvent};
@@ -40,7 +41,7 @@ use crate::updates::{NewVersionsHere, UpdateEvent};
 use crate::waking::Looks;
 use nook_api::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
 use nook_api::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
-use nook_host::{Giving, Host, HostEvent, Runner as HostRunner, Tools, worker_limits};
+use nook_host::{Audit, Giving, Host, HostEvent, Runner as HostRunner, Tools, worker_limits};
 use nook_library::{LibraryEvent, ModelLibrary, OpenError, Runner as LibraryRunner};
 use nook_requester::Me;
 use nook_requester::{Event, Requester, Runner};
@@ -143,6 +144,7 @@ struct Read {
     measured_file: MeasuredFile,
     measured: Measured,
     lent: LentDays,
+    audit: AuditList,
     updates: (NewVersionsHere, mpsc::Receiver<UpdateEvent>),
 }
 
@@ -241,7 +243,7 @@ fn read(
         tracing::warn!(%error, "what was measured before is lost");
         Measured::default()
     });
-    let lent = lent_days(&home);
+    let (lent, audit) = (asked_here::lent_days(&home), asked_here::audit(&home));
     let (update_events, update_inbox) = mpsc::channel(EVENTS_MAX);
     let giving = Giving::new(traffic.clone()).keeping_manifests_in(library.manifests_folder());
     let updates =
@@ -260,16 +262,7 @@ fn read(
         measured_file: file,
         measured,
         lent,
-    })
-}
-
-/// What was computed for others in the last days.
-fn lent_days(home: &Home) -> LentDays {
-    let file = LentDaysFile::of(home);
-    file.load(nook_machine::day_of_calendar()).unwrap_or_else(|error| {
-        // It is counted anew, and the file is written again.
-        tracing::warn!(%error, "how much was lent before is lost");
-        LentDays::default()
+        audit,
     })
 }
 
@@ -308,8 +301,9 @@ fn assemble(
     let (device_events, device_inbox) = mpsc::channel(EVENTS_MAX);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
     let shared = Shared::of(&links, &workers, &book, worker);
-    let ledger = LentDaysFile::of(&home);
-    let (sides, side_inboxes) = start_sides(shared, (me.id, signer), ledger, read.giving, tasks);
+    let ledger = (LentDaysFile::of(&home), AuditFile::of(&home));
+    let given = (read.giving, read.audit);
+    let (sides, heard) = start_sides(shared, (me.id, signer), ledger, given, tasks);
     let (library_runner, library_inbox) = start_library(&home, &workers, tasks);
     let devices = Devices::new(peers, settings.settings());
     let mut state = State {
@@ -325,7 +319,7 @@ fn assemble(
         outbox: Outbox::default(),
         ways: BTreeMap::new(),
         cards: CardWatch::default(),
-        host: Host::new(read.lent, tasks.token().child_token()),
+        host: Host::new(read.lent, sides.audit, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),
         awake: Awake::default(),
@@ -356,11 +350,11 @@ fn assemble(
         commands,
         devices: device_inbox,
         chats: chat_inbox,
-        requester: side_inboxes.requester,
-        host: side_inboxes.host,
+        requester: heard.requester,
+        host: heard.host,
         library: library_inbox,
         updates: update_inbox,
-        left: side_inboxes.left,
+        left: heard.left,
         links: link_events,
         sightings,
     };
@@ -392,6 +386,8 @@ struct Sides {
     requester: Requester,
     runner: Runner,
     host_runner: HostRunner,
+    /// What other devices ask.
+    audit: Audit,
 }
 
 /// What their tasks report.
@@ -404,8 +400,8 @@ struct SideInboxes {
 fn start_sides(
     shared: Shared,
     (me, key): (PeerId, Arc<DeviceKey>),
-    ledger: LentDaysFile,
-    giving: Giving,
+    ledger: (LentDaysFile, AuditFile),
+    (giving, asked_before): (Giving, AuditList),
     tasks: &Tasks,
 ) -> (Sides, SideInboxes) {
     let Shared { links, workers, book, sandboxes } = shared;
@@ -414,19 +410,21 @@ fn start_sides(
     let (left, left_inbox) = mpsc::channel(LEFT_MAX);
     let open_models = OpenModelCache::new(left, sandboxes);
     let requester = Requester::new(open_models.clone(), clock::now());
+    let audit = Audit::new(asked_before, book.clone());
     let tools = Tools {
         open_models: open_models.clone(),
         me,
         workers: workers.clone(),
         book: book.clone(),
         giving,
+        audit: audit.clone(),
         events: hosting,
     };
     let memory_free = nook_resources::memory::memory_free;
     let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
     let runner =
         Runner { key, workers, open_models, links, book, events: asking, tasks: tasks.clone() };
-    let sides = Sides { requester, runner, host_runner };
+    let sides = Sides { requester, runner, host_runner, audit };
     (sides, SideInboxes { requester: asking_inbox, host: hosting_inbox, left: left_inbox })
 }
 

@@ -12,7 +12,7 @@ use nook_plan::Place;
 use crate::arrival::{self, Expected};
 use crate::fault::Fault;
 use crate::measure::HopVisit;
-use crate::message::{Action, LocalAttempt, Priority, Report, ShardState};
+use crate::message::{Action, AttemptId, LocalAttempt, Priority, Report, ShardState};
 use crate::norm_bounds::{Source, StepNormGain};
 use crate::pipeline::{Pipeline, State};
 use crate::replay_log::ReplayLog;
@@ -275,17 +275,26 @@ impl Pipeline {
         };
         if step.rows == LogitRows::Last {
             let end = step.position + step.count;
-            self.sampled = end;
-            if self.measure.first_token.is_none() {
-                self.measure.first_token = self.began.map(|began| now - began);
+            if self.holds_first_words() && self.awaits_checks() {
+                self.held = Some((attempt, end));
+            } else {
+                self.sample(attempt, end, now);
             }
-            self.settle_takeovers(end, now);
-            if self.stop_due.is_some() {
-                return self.cancel();
-            }
-            self.actions.push(Action::Sample { attempt, position: end - 1 });
         }
         self.forget_what_is_too_much();
+    }
+
+    /// The logits behind the position before `end` go to the sampler.
+    pub(crate) fn sample(&mut self, attempt: AttemptId, end: u32, now: Instant) {
+        self.sampled = end;
+        if self.measure.first_token.is_none() {
+            self.measure.first_token = self.began.map(|began| now - began);
+        }
+        self.settle_takeovers(end, now);
+        if self.stop_due.is_some() {
+            return self.cancel();
+        }
+        self.actions.push(Action::Sample { attempt, position: end - 1 });
     }
 
     /// Books the step in front as answered.

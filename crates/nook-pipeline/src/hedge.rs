@@ -160,12 +160,16 @@ impl Pipeline {
             && self.measure.hedges_won < self.measure.hedges;
         self.measure.hedges_won += u32::from(was_called);
         self.retire(index);
-        let mut here = Vec::new();
+        let (mut here, mut until) = (Vec::new(), index);
         for stage in self.stages.iter_mut().skip(index).take_while(|stage| !stage.is_main()) {
+            until += 1;
             stage.role = Role::Main;
             if stage.place() == Place::Local {
                 here.push(stage.segment.part);
             }
+        }
+        if self.holds_first_words() {
+            (index..until).for_each(|promoted| self.draw_replay(promoted));
         }
         here.into_iter().for_each(|part| self.note_fallback(part));
         self.drop_unread_logs();

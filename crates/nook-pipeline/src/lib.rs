@@ -63,6 +63,6 @@ pub use pipeline::Pipeline;
 pub use prefix_cache::{PrefixCacheEntry, Resume};
 pub use recover::{LOCAL_RESTARTS_MAX, RECOVERIES_MAX};
 pub use settings::{
-    Deadlines, FallBack, PREFILL_WINDOW, PipelineSettings, QUEUED_CHUNKS_MAX, REPLAY_LOG_BYTES_MAX,
-    STOP_LIMIT, SpotCheck,
+    Deadlines, FallBack, FirstWords, PREFILL_WINDOW, PipelineSettings, QUEUED_CHUNKS_MAX,
+    REPLAY_LOG_BYTES_MAX, STOP_LIMIT, SpotCheck,
 };

@@ -34,6 +34,9 @@ pub struct Pipeline {
     pub(crate) marks: PrefixHashes,
     /// Positions whose logits were handed to the sampler.
     pub(crate) sampled: u32,
+    /// The first logits, while they wait for checks of the prompt: whose they are, and behind how
+    /// many positions.
+    pub(crate) held: Option<(AttemptId, u32)>,
     pub(crate) began: Option<Instant>,
     pub(crate) attempts: u64,
     /// Devices that take no further part in this prompt.
@@ -98,6 +101,7 @@ impl Pipeline {
             ids: Sensitive(Vec::new()),
             marks: PrefixHashes::new(settings.history_key.clone()),
             sampled: 0,
+            held: None,
             began: None,
             attempts: 0,
             excluded: BTreeMap::new(),
@@ -140,6 +144,7 @@ impl Pipeline {
         if self.state == State::Walking {
             self.want_verifiers();
             self.ask_for_offers(now);
+            self.release_first_words(now);
         }
         std::mem::take(&mut self.actions)
     }
@@ -352,6 +357,7 @@ impl Pipeline {
         self.absent_since = None;
         self.marks.push(*token);
         self.ids.0.push(*token);
+        self.draw_decode_checks();
     }
 
     fn finish(&mut self) {
@@ -437,6 +443,10 @@ impl Pipeline {
     fn open_at(&mut self, index: usize, resume: Option<&Resume>, now: Instant) {
         self.attempts += 1;
         let attempt = AttemptId(self.attempts);
+        if self.stages[index].segment.part.head {
+            // They are computed again.
+            self.held = None;
+        }
         let stage = &mut self.stages[index];
         stage.open(attempt, resume, &self.settings, now);
         stage.keep_migration();

@@ -92,6 +92,9 @@ impl Pipeline {
             self.drop_migration(index);
             self.drop_side(index, CloseReason::Superseded);
             self.close(index, CloseReason::Superseded);
+            if self.holds_first_words() && !self.stages[index].is_end() {
+                self.draw_replay(index);
+            }
             self.open(index, now);
         }
     }

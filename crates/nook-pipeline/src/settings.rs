@@ -82,18 +82,34 @@ pub struct PipelineSettings {
     pub forward: BTreeSet<PeerId>,
 }
 
-/// Which chunks of prefill another device, or this one, computes a second time.
+/// What another device, or this one, computes a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpotCheck {
-    /// Chance of each chunk, in millionths; 0 checks nothing.
+    /// Chance of each chunk of prefill, in millionths; 0 checks none.
     pub share_ppm: u32,
+    /// Chance of each step of decode that what its host answered up to it is checked, in
+    /// millionths; 0 checks none.
+    pub decode_ppm: u32,
     /// Drawn anew for every prompt; what is checked depends on it alone, so nobody can foresee it.
     pub random: u64,
+    /// Whether the first token waits.
+    pub first_words: FirstWords,
+}
+
+/// When the first token of a reply may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FirstWords {
+    /// As soon as there is one.
+    AtOnce,
+    /// Once all that other devices answered of the prompt was computed twice. What nobody can
+    /// compute again is not waited for.
+    Checked,
 }
 
 impl SpotCheck {
     /// Nothing is computed twice.
-    pub const OFF: Self = Self { share_ppm: 0, random: 0 };
+    pub const OFF: Self =
+        Self { share_ppm: 0, decode_ppm: 0, random: 0, first_words: FirstWords::AtOnce };
 }
 
 /// How long each kind of wait may take before a segment is suspected. Each miss doubles the next.

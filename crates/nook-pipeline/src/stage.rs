@@ -65,6 +65,8 @@ pub(crate) struct Stage {
     pub(crate) migration: Option<Migration>,
     /// What somebody else computes too, if this stage was drawn for that.
     pub(crate) spot_check: Option<Drawn>,
+    /// Positions up to which this attempt's answers were compared.
+    pub(crate) verified: u32,
     /// Where this attempt's results go.
     pub(crate) onward: Onward,
 }
@@ -154,6 +156,7 @@ impl Stage {
             caches_due: None,
             migration: None,
             spot_check: None,
+            verified: 0,
             onward: Onward::Home,
         }
     }
@@ -197,6 +200,7 @@ impl Stage {
         self.ends.clear();
         self.sent = 0;
         self.done = 0;
+        self.verified = 0;
         self.under_way.clear();
         self.next_step = 0;
         self.pace = Pace::default();

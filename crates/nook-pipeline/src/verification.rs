@@ -22,8 +22,14 @@
 //! Not checked is what nobody could compute again: a span whose input was dropped because the
 //! replay log was full (`replay_log_bytes_max`), and a span whose input went from host to host
 //! (`chain`), so what is drawn does not become a part of a chain. A chain that parted begins again
-//! with the same devices, which are not drawn anew. Single decode steps are checked only after a
-//! migration.
+//! with the same devices, which are not drawn anew.
+//!
+//! Steps of decode are drawn one by one. The verifier of a step has to compute everything before it
+//! as well, so all that its host has answered since it was compared last is compared with it.
+//!
+//! With [`FirstWords::Checked`] chance has no say in the prompt: all of it is checked, and its
+//! first token waits until no check of it is left. What was built on a wrong answer is then
+//! computed again before anybody has seen a word of it.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -36,8 +42,8 @@ use crate::fault::{Exclusion, Fault};
 use crate::message::{AttemptId, CloseReason};
 use crate::pipeline::Pipeline;
 use crate::recover::{segments, take_streams};
-use crate::settings::SpotCheck;
-use crate::stage::{Asked, Drawn, Phase, Role, Stage, UnderWay};
+use crate::settings::{FirstWords, SpotCheck};
+use crate::stage::{Asked, Drawn, Onward, Phase, Role, Stage, UnderWay};
 
 /// How far f16 answers of two honest devices may lie apart, as a part of the row's RMS: sixteen
 /// steps of f16 at 1. Different instruction sets or graphics cards round differently before the
@@ -64,7 +70,13 @@ impl Pipeline {
     /// Whether and where the stage at `index` is checked in `positions`: each chunk with the same
     /// chance, and of a stage that is drawn more than once, one.
     fn draw(&self, index: usize, positions: Range<u32>) -> Option<Drawn> {
-        let SpotCheck { share_ppm, random } = self.settings.spot_check;
+        if self.holds_first_words() {
+            // What comes behind the prompt comes only once its first token is chosen.
+            let until = positions.end.min(self.positions());
+            let all = Drawn { from: positions.start, until, replayed: false };
+            return (all.from < all.until).then_some(all);
+        }
+        let SpotCheck { share_ppm, random, .. } = self.settings.spot_check;
         let chunk = self.settings.prefill_chunk.max(1);
         let chunks = positions.end.saturating_sub(positions.start).div_ceil(chunk);
         // Attempts are counted over the whole prompt, so that every new call is drawn by itself.
@@ -83,6 +95,10 @@ impl Pipeline {
     /// of its replay.
     pub(crate) fn draw_replay(&mut self, index: usize) {
         let drawn = self.draw(index, 0..self.positions());
+        if self.holds_first_words() {
+            self.stages[index].spot_check = drawn;
+            return;
+        }
         let known = self.stages[index].gives().map_or(0, |layer| self.replay_logs.end(layer));
         self.stages[index].spot_check = drawn.map(|drawn| {
             // What is known already is compared as it comes; a verifier is for what is not.
@@ -95,7 +111,49 @@ impl Pipeline {
     /// draws whether the chunk after them is checked.
     pub(crate) fn draw_after_migration(&mut self, index: usize, position: u32) {
         let until = position.saturating_add(self.settings.prefill_chunk.max(1));
-        self.stages[index].spot_check = self.draw(index, position..until);
+        let drawn = if self.holds_first_words() { 0..until } else { position..until };
+        self.stages[index].spot_check = self.draw(index, drawn);
+    }
+
+    /// A token was chosen: draws which hosts are checked with the step that computes it.
+    pub(crate) fn draw_decode_checks(&mut self) {
+        let SpotCheck { decode_ppm, random, .. } = self.settings.spot_check;
+        let until = self.positions();
+        for index in 0..self.stages.len() {
+            let stage = &self.stages[index];
+            let is_peer = stage.is_main() && !stage.is_end() && stage.place() != Place::Local;
+            let is_open = stage.spot_check.is_none() && stage.onward == Onward::Home;
+            let start = u64::from(stage.layers().start());
+            let drawn = mixed(!random ^ start ^ (u64::from(until) << 32)) % 1_000_000;
+            let may_be = is_peer && is_open && drawn < u64::from(decode_ppm);
+            if may_be && !self.has_side(index) && self.is_replayable(index) {
+                let from = self.stages[index].verified;
+                self.stages[index].spot_check = Some(Drawn { from, until, replayed: false });
+            }
+        }
+    }
+
+    /// Whether the first token waits for the checks of the prompt.
+    pub(crate) fn holds_first_words(&self) -> bool {
+        self.settings.spot_check.first_words == FirstWords::Checked && self.sampled == 0
+    }
+
+    /// Whether something of what other devices have answered is still to be compared.
+    pub(crate) fn awaits_checks(&self) -> bool {
+        self.stages.iter().any(|stage| match stage.role {
+            Role::Main => stage.spot_check.is_some() && stage.place() != Place::Local,
+            Role::Verifier(_) => true,
+            Role::Hedge => false,
+        })
+    }
+
+    /// Hands the first token to the sampler, once it waits for no check any more.
+    pub(crate) fn release_first_words(&mut self, now: Instant) {
+        if !self.awaits_checks()
+            && let Some((attempt, end)) = self.held.take()
+        {
+            self.sample(attempt, end, now);
+        }
     }
 
     /// From where on the log before `layer` will be compared with what a verifier answers, if it
@@ -183,6 +241,7 @@ impl Pipeline {
         }
         if end >= drawn.until {
             self.measure.spot_checks += 1;
+            self.stages[primary].verified = drawn.until;
             self.drop_side(primary, CloseReason::Finished);
         }
     }

@@ -230,7 +230,7 @@ impl Runner {
             dtype: way.dtype,
             fall_back,
             failovers_max,
-            spot_check_ppm: terms.spot_check_ppm,
+            spot_check: terms.spot_check,
             norm_bounds: terms.norm_bounds,
             forecast: terms.forecast,
             conversation,

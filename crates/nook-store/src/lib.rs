@@ -2,7 +2,7 @@
 //!
 //! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data
 //! has one owner value (`SettingsFile`, `Peers`, `PortKeys`, `Chats`, `Library`, `Downloads`,
-//! `MeasuredFile`, `LentDaysFile`) that reads at start and writes through at once: a change counts
+//! `MeasuredFile`, `LentDaysFile`, `AuditFile`) that reads at start and writes through at once: a change counts
 //! when it is on the disk, and a failed write leaves the old state in force, in memory and in the
 //! file. A file that cannot be understood is an error with its place and what to do; it is never
 //! taken for an empty one and never overwritten.
@@ -10,6 +10,7 @@
 //! Calls may wait for the disk: keep them off the runtime's threads. Nothing here reads the clock,
 //! and no secret or text of a chat is in any `Debug` output.
 
+mod audit;
 mod chats;
 mod downloads;
 mod durable;
@@ -28,6 +29,10 @@ mod settings;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+pub use audit::{
+    AUDIT_ENTRIES_MAX, AUDIT_STRANGERS_MAX, AuditAmounts, AuditAsked, AuditEntry, AuditFile,
+    AuditList, AuditOutcome, AuditSubject, AuditWho, AuditWhy,
+};
 pub use chats::{
     Chats, ChatsError, Conversation, ConversationEntry, ConversationId, Finish, Found,
     IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, KeptThought, LISTED_MAX,

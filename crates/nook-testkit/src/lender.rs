@@ -73,6 +73,8 @@ pub enum Garbage {
     Subnormal,
     /// What the layers before its own make of it; in calls that begin from now on.
     OtherLayers,
+    /// Everything a hundredth too large: it looks right.
+    Nudged,
     /// What it computed, a byte at a time, slower than anybody waits.
     Trickle,
 }
@@ -275,6 +277,7 @@ impl Desk {
             Garbage::Zero => 0.0,
             Garbage::Thousandfold => number * 1_000.0,
             Garbage::Subnormal => f32::MIN_POSITIVE / 8.0,
+            Garbage::Nudged => number * 1.01,
             Garbage::Copy | Garbage::OtherLayers | Garbage::Trickle => number,
         };
         let source = match garbage {

@@ -1,6 +1,6 @@
 //! A helper whose answers cannot be right: the reply does not show it, and its owner is told.
 
-use nook_api::views::{DeviceTrouble, Trouble, TroubleView, WrongResult};
+use nook_api::views::{DeviceTrouble, HouseholdView, Trouble, TroubleView, WrongResult};
 use nook_base::{ActivationDtype, LayerRange};
 use nook_testkit::{Garbage, Household, Lender, NodePlan, Told, Wish};
 
@@ -147,6 +147,61 @@ async fn t9_other_layers_look_right_and_only_a_second_computation_finds_them() -
         }
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn t9_no_word_of_a_helper_that_is_contradicted_is_shown_where_the_first_ones_wait()
+-> anyhow::Result<()> {
+    for checked in [false, true] {
+        let asking = NodePlan::new(ASKING)
+            .with("distributed_inference.check_first_words", checked.to_string());
+        let plans = [asking, NodePlan::new(HONEST).offering("1-2")];
+        let house = Household::apart_with_test(plans).await?.all_share().await?;
+        let asking = house.asking();
+        let lender = Lender::start(BROKEN, asking, LayerRange::with_len(3, 2)).await?;
+        let undisturbed = asking.answer(&wish().alone()).await?;
+        // The check of devices that are right costs a moment and changes nothing.
+        let other = || Wish::text("The little fox went to", 12).over(ActivationDtype::F32);
+        let honest = asking.answer(&other()).await?;
+        assert_eq!(honest.ids, asking.answer(&other().alone()).await?.ids, "{honest:?}");
+        lender.answer_with(Some(Garbage::OtherLayers));
+        let told = asking.answer(&wish()).await?;
+        assert_eq!(told.ids == undisturbed.ids, checked, "{told:?}");
+        assert_eq!(told.uses(BROKEN), !checked, "{told:?}");
+        if checked {
+            assert!(was_left(&told, BROKEN), "{told:?}");
+            let blamed = |problem: &TroubleView| problem.sentence.contains(BROKEN);
+            asking.until("its owner is told", |view| view.problems.iter().any(blamed)).await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn t9_a_helper_that_turns_wrong_within_a_reply_is_found_by_steps_that_are_drawn()
+-> anyhow::Result<()> {
+    // Each reply is drawn for itself; that so many are not drawn happens to nobody.
+    const REPLIES_MAX: usize = 12;
+    let (house, lender) = checking("1-2", LayerRange::with_len(3, 2), 1_000).await?;
+    let asking = house.asking();
+    // The worker that is held in the middle of a reply is there.
+    asking.answer(&wish().alone()).await?;
+    for number in 0..REPLIES_MAX {
+        lender.answer_with(None);
+        let prompt = format!("{number} times upon a time");
+        let wish = Wish::text(&prompt, 100).over(ActivationDtype::F32);
+        let (reply, held) = asking.held_reply(&wish, 10).await?;
+        lender.answer_with(Some(Garbage::Nudged));
+        drop(held);
+        let told = reply.whole().await?;
+        let blamed = |problem: &TroubleView| problem.sentence.contains(BROKEN);
+        let is_told = |view: &HouseholdView| view.problems.iter().any(blamed);
+        // On a busy machine it may also have been late.
+        if was_left(&told, BROKEN) && asking.until("its owner is told", is_told).await.is_ok() {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("nobody noticed")
 }
 
 #[tokio::test]

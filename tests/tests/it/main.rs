@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod audit;
 #[cfg(target_os = "linux")]
 mod awake;
 mod bench_engine;

@@ -20,18 +20,18 @@ const STRANGER: &str = "Visitor";
 /// A revocation takes effect within 1 s; a busy test machine gets some more.
 const REVOKED_WITHIN: Duration = Duration::from_secs(5);
 
-fn alone_and_sharing() -> NodePlan {
+pub(crate) fn alone_and_sharing() -> NodePlan {
     NodePlan::new(HELPER)
         .offering("1-4")
         .with("distributed_inference.host.serve_shards", "true")
         .with("distributed_inference.host.max_concurrent_streams", "2")
 }
 
-async fn digest(node: &Node) -> anyhow::Result<ModelDigest> {
+pub(crate) async fn digest(node: &Node) -> anyhow::Result<ModelDigest> {
     Ok(node.view().await?.models[0].digest.parse()?)
 }
 
-fn open(model: ModelDigest, start: u32, len: u32) -> Open {
+pub(crate) fn open(model: ModelDigest, start: u32, len: u32) -> Open {
     Open {
         session: 7,
         model,

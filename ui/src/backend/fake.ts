@@ -31,6 +31,7 @@ import { Refusal, type Backend, type Shell, type WindowListener } from './backen
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
 import { PREDICTED, DAD, GOOD_CODE, onlyHelp, routeOf, setTrust, startingHouse, timelineOf, wakeUp, WOKE_SECONDS } from './fake/household';
+import { askedOf } from './fake/asked';
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
@@ -73,6 +74,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   /** Conversations that are not kept. */
   #passing = new Set<number>();
   #autostart = false;
+  #asked = askedOf(this.house, now());
   /** The newest move of the models. */
   #move: { begun: () => void; stopped: () => void } | null = null;
   #key = 'nook-fak3K3yfak3K3yfak3K3yfak3K3yfak3K3yfak3K3yf';
@@ -456,6 +458,15 @@ export class FakeBackend extends NodeCalls implements Shell {
       log: '/data/inglenook/inglenook.log',
       safe_graphics: false,
     });
+  }
+
+  override audit() {
+    return Promise.resolve(this.#asked);
+  }
+
+  override clearAudit(): Promise<void> {
+    this.#asked = this.#asked.filter((entry) => entry.outcome.kind === 'under_way');
+    return Promise.resolve();
   }
 
   override pipeline() {

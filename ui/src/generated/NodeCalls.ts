@@ -33,6 +33,16 @@ export abstract class NodeCalls {
     return this.call<'free_memory'>({ action: 'free_memory' });
   }
 
+  /** What other devices asked of this one, what was asked last first: who, when, how much, and never what. */
+  audit(): Promise<Answer<'audit'>> {
+    return this.call<'audit'>({ action: 'audit' });
+  }
+
+  /** Forgets that list, but for what is under way. */
+  clearAudit(): Promise<Answer<'clear_audit'>> {
+    return this.call<'clear_audit'>({ action: 'clear_audit' });
+  }
+
   /** Opens a pairing window of 120 s; one at a time, five an hour. */
   showCode(): Promise<Answer<'show_code'>> {
     return this.call<'show_code'>({ action: 'show_code' });

@@ -21,7 +21,7 @@ sharing: Sharing, } | { "action": "pause_sharing",
 /**
  * For how long.
  */
-span: PauseFor, } | { "action": "resume_sharing", } | { "action": "free_memory", } | { "action": "show_code", } | { "action": "cancel_pairing", } | { "action": "join", 
+span: PauseFor, } | { "action": "resume_sharing", } | { "action": "free_memory", } | { "action": "audit", } | { "action": "clear_audit", } | { "action": "show_code", } | { "action": "cancel_pairing", } | { "action": "join", 
 /**
  * Which device.
  */

@@ -64,8 +64,10 @@ export interface SettingValues {
   'distributed_inference.fallback_to_local': boolean;
   /** After how many failures within one reply this computer is preferred to others. */
   'distributed_inference.fallback_to_local_after_failures': number;
-  /** Of a thousand pieces of prompts, how many are computed a second time to find wrong numbers. */
+  /** Of a thousand pieces of prompts, and of a thousand stretches of 32 tokens of replies, how many are computed a second time to find wrong numbers. */
   'distributed_inference.spot_checks_per_thousand': number;
+  /** Whether the first words of a reply wait until all that other computers computed of its prompt was computed a second time. Of a computer that was wrong there, no word is shown. */
+  'distributed_inference.check_first_words': boolean;
   /** How numbers travel between computers: exact (`fp32`), in half the bytes and as good (`fp16`), in a quarter of the bytes and less exact (`q8`), or `q8` only where a reply is predicted to become much faster by it (`auto`). */
   'distributed_inference.activation_dtype': 'auto' | 'fp16' | 'fp32' | 'q8';
   /** Whether this computer also computes layers between those of two other computers. */
@@ -138,6 +140,7 @@ export const DEFAULTS: SettingValues = {
   'distributed_inference.fallback_to_local': true,
   'distributed_inference.fallback_to_local_after_failures': 2,
   'distributed_inference.spot_checks_per_thousand': 0,
+  'distributed_inference.check_first_words': false,
   'distributed_inference.activation_dtype': "fp16",
   'distributed_inference.allow_self_as_shard': true,
   'distributed_inference.max_concurrent_pipelines': 4,
@@ -176,6 +179,7 @@ export const OFFERED = [
   'distributed_inference.pooling',
   'distributed_inference.whole_on_own_devices',
   'distributed_inference.spot_checks_per_thousand',
+  'distributed_inference.check_first_words',
   'distributed_inference.local_prefix_layers',
   'distributed_inference.local_suffix_layers',
   'distributed_inference.host.max_lent_memory_mb',

@@ -4,6 +4,7 @@ import { chat } from './chat/de';
 import { house } from './house/de';
 import { household } from './household/de';
 import { models } from './models/de';
+import { asked } from './asked/de';
 import { past } from './past/de';
 import { port } from './port/de';
 import shell from './shell/de.json';
@@ -117,6 +118,7 @@ export const de: Strings = {
 
   models,
 
+  asked,
   past,
 
   household,
@@ -198,9 +200,13 @@ export const de: Strings = {
     last: 'Am Ende',
     layersHint: 'Nur auf diesem Computer werden Wörter zu Zahlen und Zahlen zu Wörtern. Mehr Schichten hier machen Antworten langsamer und sind kein Geheimhalten.',
     trust: 'Vertrauen',
-    checksTitle: 'Stichproben',
-    checks: 'Stücke von tausend',
-    checksHint: 'Von tausend Stücken einer Nachricht werden so viele anderswo ein zweites Mal berechnet, um ein Gerät mit falschen Zahlen zu finden. Mehr davon kostet Geschwindigkeit.',
+    checksTitle: 'Falsche Zahlen',
+    checks: 'Einen Teil zweimal berechnen',
+    checksHint: 'Findet ein Gerät, das falsch rechnet, und verzichtet darauf. Das zweite Mal rechnet dieser Computer oder ein anderes vertrautes Gerät; das kostet dort Zeit und Strom. Es schützt vor falschen Zahlen, nicht vor Mitlesen: Wer hilft, kann trotzdem mitlesen.',
+    checkLevels: { off: 'Nie', sometimes: 'Manchmal', often: 'Oft' },
+    checksOwn: (pieces) => `${String(pieces)} von 1.000 Stücken`,
+    firstWords: 'Die ersten Wörter erst zeigen, wenn die Nachricht geprüft ist',
+    firstWordsHint: 'Alles, was andere Geräte von einer Nachricht berechnen, wird zweimal berechnet, von einem Chat bei jeder Nachricht alles. Bis zum ersten Wort dauert es etwa doppelt so lange. Von einem Gerät, das dabei falsch lag, wird kein Wort gezeigt.',
     meter: 'Was jetzt mit einer Nachricht geschieht',
     meterAlone: 'Kein anderes Gerät nimmt teil: Alles bleibt auf diesem Computer.',
     meterTogether: (names, count) => `${names} ${count === 1 ? 'kann' : 'können'} an deinen Antworten teilnehmen.`,

@@ -9,6 +9,7 @@ import { chat } from './chat/en';
 import { house } from './house/en';
 import { household } from './household/en';
 import { models } from './models/en';
+import { asked } from './asked/en';
 import { past } from './past/en';
 import { port } from './port/en';
 import shell from './shell/en.json';
@@ -123,6 +124,7 @@ export const en = {
 
   models,
 
+  asked,
   past,
 
   household,
@@ -205,9 +207,13 @@ export const en = {
     last: 'At the end',
     layersHint: 'Words become numbers, and numbers become words, on this computer only. More layers here make replies slower, and are no secrecy.',
     trust: 'Trust',
-    checksTitle: 'Spot checks',
-    checks: 'Pieces of a thousand',
-    checksHint: 'Of each thousand pieces of a prompt, this many are computed a second time elsewhere, to catch a device whose numbers are wrong. More cost speed.',
+    checksTitle: 'Wrong numbers',
+    checks: 'Compute some of it twice',
+    checksHint: 'Finds a device that computes wrongly, and does without it. The second time is computed here or on another trusted device, and costs time and power there. It protects from wrong numbers, not from reading: who helps can read along all the same.',
+    checkLevels: { off: 'Off', sometimes: 'Sometimes', often: 'Often' },
+    checksOwn: (pieces: number) => `${String(pieces)} of 1,000 pieces`,
+    firstWords: 'Show the first words only once the prompt was checked',
+    firstWordsHint: 'All that other devices compute of a prompt is computed twice, of a chat all of it at each message. It takes about twice as long until the first word. No word of a device that was wrong there is shown.',
     meter: 'What happens to a prompt now',
     meterAlone: 'No other device takes part: everything stays on this computer.',
     meterTogether: ((names) => `${names} can take part in your replies.`) as Together,

@@ -117,6 +117,26 @@ describe('sharing', () => {
     expect([field.value, field.max]).toEqual(['8', '8']);
   });
 
+  it('lists what others asked of this computer, the latest first, and forgets it when that is wanted', async () => {
+    await go('sharing');
+    const lines = () => screen.queryAllByTestId('asked').map((line) => line.textContent.replace(/\s+/g, ' ').trim());
+    await screen.findAllByTestId('asked');
+    expect(lines()).toHaveLength(5);
+    expect(lines()[1]).toContain('4 minutes ago Asked to compute layers 4 to 13 of Qwen2.5 7B. Got 312 tokens in 22 s.');
+    await user.click(screen.getByTestId('asked-more'));
+    expect(lines()).toHaveLength(7);
+    expect(lines()[5]).toBe('A computer at 192.168.1.77 1 hour ago Wanted to connect. Refused 1,204 times: it is not paired with this computer.');
+    expect(lines()[6]).toContain('A computer at 192.168.1.20, which says that it is Old Dell');
+    await user.click(screen.getByTestId('asked-clear'));
+    await user.click(screen.getByTestId('confirm-no'));
+    expect(lines()).toHaveLength(7);
+    await user.click(screen.getByTestId('asked-clear'));
+    await user.click(screen.getByTestId('confirm-yes'));
+    await tick();
+    expect(lines()).toHaveLength(1);
+    expect(lines()[0]).toContain('Under way: 118 tokens');
+  });
+
   it('says whom this computer helps, and how much it did this week', async () => {
     await go('sharing');
     expect(screen.getByTestId('sharing-guests').textContent).toBe('Nobody right now.');
@@ -158,9 +178,17 @@ it('privacy says who can take part, the honest sentence, and sets what stays', a
   expect(screen.getByTestId('privacy-meter').textContent).toContain('Dad’s PC and Mum’s laptop can take part');
   expect(screen.getByText(/can read everything you and the model write, word for word/)).toBeTruthy();
   await enter('prefix-layers', '3');
-  await enter('spot-checks', '20');
+  await user.selectOptions(screen.getByTestId('spot-checks'), 'sometimes');
+  await user.click(screen.getByTestId('first-words'));
   await user.selectOptions(screen.getByTestId('borrow'), 'own');
-  expect(backend.house.settings.values).toMatchObject({ 'distributed_inference.local_prefix_layers': 3, 'distributed_inference.spot_checks_per_thousand': 20, 'gate.borrow': 'own' });
+  expect(backend.house.settings.values).toMatchObject({ 'distributed_inference.local_prefix_layers': 3, 'distributed_inference.spot_checks_per_thousand': 20, 'distributed_inference.check_first_words': true, 'gate.borrow': 'own' });
+  expect(screen.getByText(/protects from wrong numbers, not from reading/)).toBeTruthy();
+  // A number that was written into the file by hand is shown as what it is.
+  backend.change((house) => { house.settings.values['distributed_inference.spot_checks_per_thousand'] = 33; });
+  await tick();
+  expect(screen.getByTestId<HTMLSelectElement>('spot-checks').selectedOptions[0]?.textContent).toBe('33 of 1,000 pieces');
+  await user.selectOptions(screen.getByTestId('spot-checks'), 'off');
+  expect(backend.house.settings.values['distributed_inference.spot_checks_per_thousand']).toBe(0);
 });
 
 it('privacy says what whole replies elsewhere mean before and after they are allowed', async () => {

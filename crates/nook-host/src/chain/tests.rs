@@ -1,11 +1,13 @@
 //! One host's two ends of a chain, with real calls on both sides of it. Whole chains over real
 //! links are tested from outside.
 
+use nook_api::views;
 use nook_base::limits::CREDIT_WINDOW;
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, LayerRange, ModelDigest};
 use nook_mux::testing::call;
 use nook_mux::{CallError, CallSender};
+use nook_store::AuditList;
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Gate, GatePolicy, TrustLevel};
 use nook_wire::{Chunk, KvPieceHead, Passed, PrefixHash, ResultHead, StepHead, WorkerMessage};
@@ -393,10 +395,11 @@ async fn a_call_on_which_nothing_is_asked_is_refused_after_the_limit() {
     let tasks = Tasks::new();
     // What opened the call was read; nothing follows it.
     let (mut near, silent, _link) = call::<Message>(&tasks).await;
-    let tools = || (Giving::new(Traffic::default()), mpsc::channel(1).0);
-    let refusal = error(ErrorCode::TrustDenied, "");
+    let audit = Audit::new(AuditList::default(), watch::channel(Arc::default()).1);
+    let tools = || (Giving::new(Traffic::default()), mpsc::channel(1).0, audit.clone());
+    let refusal = || (error(ErrorCode::TrustDenied, ""), AuditWhy::TooLittleTrust);
     let nobody = || (CARRIER, Err(error(ErrorCode::TrustDenied, "")));
-    tasks.spawn("refuse", relay_or_refuse(nobody(), silent, refusal, tools()));
+    tasks.spawn("refuse", relay_or_refuse(nobody(), silent, refusal(), tools()));
     let told = tokio::time::timeout(Duration::from_secs(3600), near.recv()).await;
     let Ok(Ok(Message::Error(told))) = told else { panic!("it waits for ever") };
     assert_eq!(told.code, ErrorCode::PipelineStalled);
@@ -404,9 +407,13 @@ async fn a_call_on_which_nothing_is_asked_is_refused_after_the_limit() {
     // One that asks is answered as before.
     let (mut near, far, _link) = call::<Message>(&tasks).await;
     near.send(Message::Open(open())).await.unwrap();
-    let refusal = error(ErrorCode::TrustDenied, "");
-    relay_or_refuse(nobody(), far, refusal, tools()).await;
+    relay_or_refuse(nobody(), far, refusal(), tools()).await;
     let Ok(Message::Error(told)) = near.recv().await else { panic!("no answer") };
     assert_eq!(told.code, ErrorCode::TrustDenied);
+    let noted = audit.view(clock::now(), clock::unix_seconds());
+    let [one] = noted.as_slice() else { panic!("{noted:?}") };
+    let why = views::AuditWhy::TooLittleTrust;
+    assert_eq!(one.outcome, views::AuditOutcome::Refused { why });
+    assert_eq!(one.device_id, Some(CARRIER.to_string()));
     tasks.cancel();
 }

@@ -9,6 +9,7 @@ use nook_model::{Manifest, ModelFile};
 use nook_mux::CallError;
 use nook_mux::testing::call;
 use nook_resources::file_place::FilePlace;
+use nook_store::AuditList;
 use nook_trust::{Gate, GatePolicy, TrustLevel};
 use nook_wire::{PieceAssembly, ReleaseDocument};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ struct Giver {
     bytes: Vec<u8>,
     giving: Giving,
     pass: CopyPass,
+    audit: Audit,
     tasks: Tasks,
 }
 
@@ -58,7 +60,8 @@ impl Giver {
         giving.give(Arc::new(vec![one]));
         let gate = Gate::new(GatePolicy::DEFAULT, [(PEER, TrustLevel::Trusted)]);
         let pass = CopyPass { pass: gate.admit(PEER).unwrap(), revoked: CancellationToken::new() };
-        Self { model, folder, bytes, giving, pass, tasks: Tasks::new() }
+        let audit = Audit::new(AuditList::default(), watch::channel(Arc::default()).1);
+        Self { model, folder, bytes, giving, pass, audit, tasks: Tasks::new() }
     }
 
     fn length(&self) -> u64 {
@@ -83,8 +86,9 @@ impl Giver {
 
     async fn asked(&self, want: Asked) -> (Call<Message>, Box<dyn std::any::Any>) {
         let (near, far, kept) = call::<Message>(&self.tasks).await;
-        let (pass, giving) = (self.pass.clone(), self.giving.clone());
-        self.tasks.spawn("give", async move { give(Ok(pass), &giving, want, far).await });
+        let (pass, giving, audit) = (self.pass.clone(), self.giving.clone(), self.audit.clone());
+        let giving = async move { give((PEER, Ok(pass)), (&giving, &audit), want, far).await };
+        self.tasks.spawn("give", giving);
         (near, kept)
     }
 }

@@ -2,12 +2,14 @@
 
 use nook_base::{ErrorCode, PeerId};
 use nook_link::Link;
+use nook_store::AuditAsked;
 use nook_trust::purpose::{CopyModels, Lend, RemoteWhole};
 use nook_trust::{Purpose, Ticket};
 use nook_wire::WireError;
 use tokio::sync::oneshot;
 
 use super::Host;
+use crate::audit::{subject, why};
 use crate::events::{HostEffect, HostTask, Surroundings};
 use crate::refusal::error;
 use crate::terms::{CopyPass, Guest, OwnGuest, Terms};
@@ -18,15 +20,15 @@ impl<C> Host<C> {
         let admitted = context.gate.admit::<Lend>(peer);
         let own = self.own_guest(peer, context);
         let copies = self.copy_pass(peer, context);
-        let code = match (admitted, &self.terms) {
+        let (code, why) = match (admitted, &self.terms) {
             (Ok(admitted), Some(terms)) => {
                 let terms = terms.clone();
                 return self.serve(Guest { admitted, own, copies }, call, terms);
             }
-            (Err(refusal), _) => refusal.code(),
-            (Ok(_), None) => ErrorCode::SwitchedOff,
+            (Err(refusal), _) => (refusal.code(), why(refusal.code())),
+            (Ok(_), None) => (ErrorCode::SwitchedOff, self.why_not_lent()),
         };
-        self.run(HostTask::Refuse { peer, copies, call, error: error(code, "") });
+        self.run(HostTask::Refuse { peer, copies, call, error: error(code, ""), why });
     }
 
     fn serve(&mut self, guest: Guest, call: C, terms: Terms) {
@@ -83,6 +85,9 @@ impl<C> Host<C> {
             }
             (Ok(_), None) => ErrorCode::SwitchedOff,
         };
+        let claim = &ticket.claim;
+        let asked = subject(AuditAsked::Relay, claim.model, None, Some(claim.layers));
+        self.audit.refuse(context.unix_seconds, carrier, asked, why(code));
         self.run(HostTask::Answer { call, error: error(code, "") });
     }
 

@@ -115,6 +115,7 @@ impl<C> Host<C> {
             };
             if let Err(code) = held {
                 tracing::info!(?peer, ?model, %layers, %code, "fetched layers are not held");
+                self.note_hold_failed((model, peer), code, context);
                 self.leases.end(|of, by, _| (of, by) == (model, peer));
                 let state = PlaceState::Refused { code };
                 self.tell_placed(peer, Placed { model, layers, state }, context);

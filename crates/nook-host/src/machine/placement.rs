@@ -40,6 +40,7 @@ impl<C> Host<C> {
             return self.tell_placed(peer, placed(wish, state), context);
         }
         if let Err(code) = self.grant(peer, wish, context) {
+            self.note_not_held(peer, wish, code, context);
             tracing::info!(?peer, model = ?wish.model, layers = %wish.layers, %code, "not placed");
             self.tell_placed(peer, placed(wish, PlaceState::Refused { code }), context);
         }
@@ -161,7 +162,8 @@ impl<C> Host<C> {
         if matches!(state, PlaceState::Loading { .. }) {
             return;
         }
-        if matches!(state, PlaceState::Refused { .. }) {
+        if let PlaceState::Refused { code } = state {
+            self.note_hold_failed(key, code, context);
             self.leases.end(|of, by, _| (of, by) == key);
             self.relist(context);
         }

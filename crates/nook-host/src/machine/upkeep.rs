@@ -28,6 +28,9 @@ impl<C> Host<C> {
         if self.ledger.is_due(now, self.streams()) {
             self.close_ledger(context);
         }
+        if let Some(list) = self.audit.to_save(now) {
+            self.run(HostTask::SaveAudit(list));
+        }
     }
 
     /// Asks the workers, unless that is under way.
@@ -71,6 +74,14 @@ impl<C> Host<C> {
         let matters = matters || self.residency.watches_cards;
         if matters && self.pause.begin_look(context.now) {
             self.run(HostTask::LookAtMachine);
+        }
+    }
+
+    /// The node leaves: what is not written down is.
+    pub(super) fn close_books(&mut self, context: &Surroundings<'_>) {
+        self.close_ledger(context);
+        if let Some(list) = self.audit.to_save_last(context.now) {
+            self.run(HostTask::SaveAudit(list));
         }
     }
 

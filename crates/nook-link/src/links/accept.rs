@@ -19,8 +19,9 @@ use super::greet::{CONNECT_DEADLINE, GreetError, Greeter};
 use super::input::Input;
 use super::session::{Greeted, Upgraded};
 use super::trial;
+use super::turned_away::{TurnedAwayCounts, WhyTurnedAway};
 use crate::accepting::Accepting;
-use crate::admission::{Admission, Caller};
+use crate::admission::{Admission, Caller, counted_as};
 use crate::{socket, tls, websocket};
 
 /// How long a refused connection may take to read why.
@@ -40,6 +41,7 @@ pub(super) struct Door {
     pub(super) greeter: Arc<Greeter>,
     pub(super) admission: Admission,
     pub(super) known_hosts: KnownHosts,
+    pub(super) turned_away: TurnedAwayCounts,
 }
 
 impl KnownHosts {
@@ -62,12 +64,13 @@ impl Door {
             let caller = self.known_hosts.caller(from.ip());
             let Some(slot) = self.admission.enter(from.ip(), caller) else {
                 tracing::debug!(%from, "too many connections that have not proved who they are");
+                self.turned_away.note(counted_as(from.ip()), WhyTurnedAway::TooMany, None);
                 continue;
             };
             let greeter = self.greeter.clone();
-            let acceptor = acceptor.clone();
+            let (acceptor, turned_away) = (acceptor.clone(), self.turned_away.clone());
             self.greeter.tasks.spawn_until_cancelled("link door", async move {
-                let upgrade = upgrade(&greeter, stream, from, acceptor);
+                let upgrade = upgrade((&greeter, &turned_away), stream, from, acceptor);
                 let upgraded = tokio::select! {
                     upgraded = timeout(CONNECT_DEADLINE, upgrade) => upgraded,
                     () = slot.must_leave() => {
@@ -92,7 +95,7 @@ impl Door {
 }
 
 async fn upgrade(
-    greeter: &Greeter,
+    (greeter, turned_away): (&Greeter, &TurnedAwayCounts),
     stream: TcpStream,
     remote: SocketAddr,
     acceptor: tokio_rustls::TlsAcceptor,
@@ -104,6 +107,10 @@ async fn upgrade(
         Ok(session) => session,
         Err((error, stream)) => {
             tracing::debug!(%remote, %error, "refused at the door");
+            if let Some(claims) = tls::refused_here(&error) {
+                let from = counted_as(remote.ip());
+                turned_away.note(from, WhyTurnedAway::NotPaired, claims);
+            }
             linger(stream).await;
             return None;
         }
@@ -112,6 +119,7 @@ async fn upgrade(
         Ok(peer) => peer,
         Err(error) => {
             tracing::debug!(%remote, %error, "refused after the handshake");
+            turned_away.note(counted_as(remote.ip()), WhyTurnedAway::NotPaired, None);
             return None;
         }
     };

@@ -1,6 +1,6 @@
 //! Who gets through the main port's handshake.
 
-use nook_link::LinkEvent;
+use nook_link::{LinkEvent, WhyTurnedAway};
 use nook_mux::CloseReason;
 use nook_wire::{Message, Open};
 use rustls::HandshakeKind;
@@ -27,6 +27,17 @@ async fn p6_only_the_paired_key_gets_through() {
     let p256 = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
     let p256 = raw::client(raw::certified(&p256, |_| {}));
     assert!(!raw::is_let_in(p256, a.address()).await, "P-256");
+    // The owner's list has them as one address and a number; whoever came in is not among them.
+    let mut times = 0;
+    while times < 3 {
+        for away in a.links.take_turned_away() {
+            assert_eq!(away.from, Some(a.address().ip()), "{away:?}");
+            assert_eq!(away.why, WhyTurnedAway::NotPaired);
+            times += away.times;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(times, 3);
 }
 
 #[tokio::test]

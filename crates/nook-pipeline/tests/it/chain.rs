@@ -201,7 +201,7 @@ fn an_overflow_makes_the_same_chain_again_in_f32() {
 #[test]
 fn what_is_to_be_checked_elsewhere_comes_here() {
     let mut case = chained(&[]);
-    case.spot_check = SpotCheck { share_ppm: 1_000_000, random: 5 };
+    case.spot_check = SpotCheck { share_ppm: 1_000_000, random: 5, ..SpotCheck::OFF };
     let outcome = finishes(&case);
     assert!(outcome.forwarded.is_empty() && outcome.measure.spot_checks > 0);
 }
@@ -265,7 +265,7 @@ fn a_middle_that_is_cut_off_before_it_has_answered_leaves_no_end_with_two_feeder
         room_here: u32::MAX,
         only_ends: false,
         replay_log_bytes_max: 1676,
-        spot_check: SpotCheck { share_ppm: 0, random: 16_007_306_993_629_890_378 },
+        spot_check: SpotCheck { random: 16_007_306_993_629_890_378, ..SpotCheck::OFF },
         faults: vec![
             (115, Fault::OffersUnanswered),
             (80, Fault::Kill(9)),

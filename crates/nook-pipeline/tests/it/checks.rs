@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nook_base::ActivationDtype;
-use nook_pipeline::{Corrupt, FallBack, Report, SpotCheck};
+use nook_pipeline::{Corrupt, FallBack, FirstWords, Report, SpotCheck};
 use nook_plan::Place;
 
 use crate::case::{Case, End, Fault, Garbage, Giving, Outcome, peer};
@@ -11,7 +11,10 @@ use crate::scenario::{at, finishes, held, house, with};
 use crate::world::{run, run_after};
 
 /// Every chunk is drawn, so one of each span is checked.
-const ALWAYS: SpotCheck = SpotCheck { share_ppm: 1_000_000, random: 0 };
+const ALWAYS: SpotCheck = SpotCheck { share_ppm: 1_000_000, ..SpotCheck::OFF };
+
+/// The first token waits until all of the prompt was computed twice.
+const WAITING: SpotCheck = SpotCheck { first_words: FirstWords::Checked, ..SpotCheck::OFF };
 
 fn suspects(outcome: &Outcome) -> usize {
     let suspect = |report: &&Report| matches!(report, Report::ShardSuspect { .. });
@@ -116,7 +119,7 @@ fn chance_decides_how_much_is_checked() {
     let checked = |share_ppm| -> u32 {
         let run = |random| {
             let mut case = house();
-            case.spot_check = SpotCheck { share_ppm, random };
+            case.spot_check = SpotCheck { share_ppm, random, ..SpotCheck::OFF };
             finishes(&case).measure.spot_checks
         };
         (0..400).map(run).sum()
@@ -236,4 +239,120 @@ fn what_follows_a_hand_over_is_checked_too() {
         assert!(outcome.measure.spot_checks >= 2, "{:?}", outcome.measure);
         assert_eq!(outcome.measure.contradictions, found);
     }
+}
+
+#[test]
+fn no_word_of_a_device_that_is_contradicted_is_chosen_where_the_first_one_waits() {
+    for peers in [1, 3] {
+        for random in 0..40 {
+            let mut case = with_a_liar(random);
+            case.peers = vec![held(&[(0, 8)]); peers];
+            case.spot_check = SpotCheck { random, ..WAITING };
+            let outcome = run(&case);
+            assert_eq!((outcome.end, outcome.measure.contradictions), (End::Done, 1));
+            assert_eq!(suspects(&outcome), 1);
+            assert!(!outcome.places.contains(&at(0)), "{:?}", outcome.places);
+            let reply = crate::toy::reply(case.layers, &case.prompt, case.reply);
+            assert_eq!(outcome.tokens, reply, "{peers} {random}");
+        }
+    }
+}
+
+#[test]
+fn the_first_token_waits_for_the_check_and_for_nothing_else() {
+    let at_once = finishes(&house());
+    let mut case = house();
+    case.spot_check = WAITING;
+    let checked = finishes(&case);
+    assert_eq!((checked.measure.spot_checks, checked.measure.contradictions), (1, 0));
+    assert!(checked.measure.first_token > at_once.measure.first_token);
+    // Two that compute behind one another are both checked.
+    case.peers = vec![held(&[(0, 4)]), held(&[(4, 8)]), held(&[(0, 8)])];
+    assert_eq!(finishes(&case).measure.spot_checks, 2);
+    // Where nobody could compute it again, or all was computed here, nothing is waited for.
+    case.peers = vec![held(&[(0, 8)])];
+    case.fall_back = FallBack::Refuse;
+    assert_eq!(finishes(&case).measure.spot_checks, 0);
+    case.peers = Vec::new();
+    case.fall_back = FallBack::Allow;
+    assert_eq!(finishes(&case).measure.spot_checks, 0);
+}
+
+#[test]
+fn whatever_befalls_a_reply_whose_first_token_waits_it_comes_in_the_end() {
+    let faults = [
+        Fault::Kill(0),
+        Fault::BlackHole(0),
+        Fault::Drain(0),
+        Fault::LocalCrash,
+        Fault::Overflow(0),
+        Fault::OffersUnanswered,
+        Fault::Kill(3),
+        Fault::BlackHole(3),
+    ];
+    for fault in faults {
+        for event in 0..60 {
+            let mut case = with(&[(event, fault)]);
+            case.spot_check = SpotCheck { random: 9, ..WAITING };
+            assert_eq!(finishes(&case).measure.contradictions, 0, "{fault:?} at {event}");
+        }
+    }
+}
+
+#[test]
+fn a_second_turn_waits_for_its_check_too() {
+    let (mut case, said) = checked_second_turn(3);
+    case.spot_check = WAITING;
+    let outcome = run_after(&case, said.prefix, said.kept);
+    assert_eq!((outcome.end, outcome.measure.spot_checks), (End::Done, 1));
+    assert_eq!(outcome.tokens, crate::toy::reply(case.layers, &case.prompt, case.reply));
+}
+
+#[test]
+fn a_device_that_lies_only_in_the_reply_is_found_by_its_steps() {
+    let mut found = 0;
+    for random in 0..40 {
+        let mut case = with(&[(110, Fault::Lie(0))]);
+        case.reply = LONG;
+        // A step in twenty.
+        case.spot_check = SpotCheck { decode_ppm: 50_000, random, ..SpotCheck::OFF };
+        let outcome = run(&case);
+        assert_eq!(outcome.end, End::Done);
+        found += u32::from(outcome.measure.contradictions == 1);
+        if outcome.measure.contradictions > 0 {
+            assert_eq!(suspects(&outcome), 1);
+            assert!(!outcome.places.contains(&at(0)), "{:?}", outcome.places);
+        }
+        // What was said before anything was wrong stays as it was.
+        let reply = crate::toy::reply(case.layers, &case.prompt, case.reply);
+        assert_eq!(outcome.tokens[..5], reply[..5]);
+    }
+    assert!(found > 35, "{found} of 40");
+}
+
+#[test]
+fn a_check_of_a_step_covers_all_that_came_since_the_last_one() {
+    let mut found = 0;
+    for random in 0..40 {
+        // One step alone is wrong, and hardly ever is it the one that is drawn.
+        let mut case = with(&[(110, Fault::Corrupt(0, Garbage::Nudged))]);
+        case.reply = LONG;
+        case.spot_check = SpotCheck { decode_ppm: 50_000, random, ..SpotCheck::OFF };
+        let outcome = run(&case);
+        assert_eq!(outcome.end, End::Done);
+        found += u32::from(outcome.measure.contradictions == 1);
+    }
+    assert!(found > 35, "{found} of 40");
+}
+
+#[test]
+fn steps_of_honest_devices_pass_every_check() {
+    let mut case = house();
+    case.reply = LONG;
+    case.spot_check = SpotCheck { decode_ppm: 50_000, random: 2, ..ALWAYS };
+    let outcome = finishes(&case);
+    assert!(outcome.measure.spot_checks > 2, "{:?}", outcome.measure.spot_checks);
+    assert_eq!((outcome.measure.contradictions, suspects(&outcome)), (0, 0));
+    case.spot_check = SpotCheck::OFF;
+    assert_eq!(finishes(&case).measure.spot_checks, 0);
 }

@@ -52,7 +52,7 @@ fn a_verifier_that_is_in_the_middle_of_a_step_is_not_left_in_order() {
         room_here: u32::MAX,
         only_ends: false,
         replay_log_bytes_max: 1_491,
-        spot_check: SpotCheck { share_ppm: 200_000, random: seed },
+        spot_check: SpotCheck { share_ppm: 200_000, random: seed, ..SpotCheck::OFF },
         faults: vec![
             (38, Fault::LocalCrash),
             (193, Fault::LocalCrash),

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use case::{Case, End, Fault, Garbage, Hands, IN_USE, PeerCase};
 use nook_base::{ActivationDtype, ErrorCode, LayerRange};
-use nook_pipeline::{FallBack, HEDGES_MAX, SpotCheck};
+use nook_pipeline::{FallBack, FirstWords, HEDGES_MAX, SpotCheck};
 use proptest::prelude::*;
 use world::run;
 
@@ -143,7 +143,16 @@ fn case(fault: impl Strategy<Value = Fault>) -> impl Strategy<Value = Case> {
                 room_here: if seed % 7 == 0 { (seed >> 24) as u32 % model.0 } else { u32::MAX },
                 only_ends: seed % 11 == 0,
                 replay_log_bytes_max: rules.2,
-                spot_check: SpotCheck { share_ppm: rules.3, random: seed },
+                spot_check: SpotCheck {
+                    share_ppm: rules.3,
+                    decode_ppm: if seed % 4 == 0 { rules.3 } else { 0 },
+                    random: seed,
+                    first_words: if seed % 13 < 4 {
+                        FirstWords::Checked
+                    } else {
+                        FirstWords::AtOnce
+                    },
+                },
                 faults: faults.clone(),
                 giving: echo.1,
                 echo: echo.0,

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nook_base::limits::HOPS_MAX;
 use nook_base::{ActivationDtype, ErrorCode, ModelDigest};
 use nook_model::ModelFile;
-use nook_pipeline::{FallBack, Forecast, NormBounds};
+use nook_pipeline::{FallBack, FirstWords, Forecast, NormBounds, SpotCheck};
 use nook_plan::{Ends, OffloadPolicy, Width};
 use nook_store::{ActivationChoice, InferenceSettings};
 
@@ -39,6 +39,10 @@ pub(crate) struct ReplyJob {
     pub(crate) terms: ReplyTerms,
 }
 
+/// Tokens of a reply that count as one piece: about a line of text. Checking one costs a second
+/// device all that came before it as well, so not every token is drawn for itself.
+const REPLY_PIECE_TOKENS: u32 = 32;
+
 /// How it is to be made.
 #[derive(Debug)]
 pub(crate) struct ReplyTerms {
@@ -48,8 +52,8 @@ pub(crate) struct ReplyTerms {
     pub(crate) question: Question,
     pub(crate) fall_back: FallBack,
     pub(crate) failovers_max: u32,
-    /// Chance of each chunk of prefill to be computed twice, in millionths.
-    pub(crate) spot_check_ppm: u32,
+    /// What is computed twice; chance is drawn when the reply begins.
+    pub(crate) spot_check: SpotCheck,
     pub(crate) norm_bounds: Arc<NormBounds>,
     pub(crate) forecast: Arc<Forecast>,
     pub(crate) cache_costs: CacheCosts,
@@ -114,7 +118,7 @@ impl Requester {
             asked: around.now,
             fall_back,
             failovers_max: inference.fallback_to_local_after_failures,
-            spot_check_ppm: inference.spot_checks_per_thousand.saturating_mul(1_000),
+            spot_check: spot_check(inference),
             norm_bounds: self.records.norm_bounds(listed.digest),
             forecast: Arc::new(question.forecast(around.book)),
             cache_costs: CacheCosts::of(file, &question.facts),
@@ -205,4 +209,15 @@ fn all_busy(running: usize) -> NodeError {
     );
     let (running, waiting) = (running as u64, REPLIES_WAITING_MAX as u64);
     NodeError::new(ErrorCode::Busy, words).worded(Wording::AllBusy { running, waiting })
+}
+
+/// What the owner wants computed twice.
+fn spot_check(inference: &InferenceSettings) -> SpotCheck {
+    let share_ppm = inference.spot_checks_per_thousand.saturating_mul(1_000);
+    let first_words = match inference.check_first_words {
+        true => FirstWords::Checked,
+        false => FirstWords::AtOnce,
+    };
+    let decode_ppm = share_ppm / REPLY_PIECE_TOKENS;
+    SpotCheck { share_ppm, decode_ppm, first_words, ..SpotCheck::OFF }
 }

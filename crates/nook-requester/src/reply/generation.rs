@@ -64,8 +64,8 @@ pub(crate) struct GenerationSetup {
     pub(crate) dtype: ActivationDtype,
     pub(crate) fall_back: FallBack,
     pub(crate) failovers_max: u32,
-    /// Chance of each chunk of prefill to be computed twice, in millionths.
-    pub(crate) spot_check_ppm: u32,
+    /// What is computed twice; chance is drawn here.
+    pub(crate) spot_check: SpotCheck,
     pub(crate) norm_bounds: Arc<NormBounds>,
     pub(crate) forecast: Arc<Forecast>,
     /// The kept conversation that the reply belongs to.
@@ -163,7 +163,7 @@ impl Generation {
             deadlines: Deadlines::usual(),
             norm_bounds: setup.norm_bounds,
             forecast: setup.forecast,
-            spot_check: SpotCheck { share_ppm: setup.spot_check_ppm, random: rand::random() },
+            spot_check: SpotCheck { random: rand::random(), ..setup.spot_check },
             replay_log_bytes_max: REPLAY_LOG_BYTES_MAX,
             history_key: Sensitive(rand::random()),
             resume,

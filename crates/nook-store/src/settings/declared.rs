@@ -179,10 +179,14 @@ declare! {
         "distributed_inference.fallback_to_local_after_failures" =>
             fallback_to_local_after_failures: u32 = 2,
             at_once(Asking).whole(1, 100).unit("failures");
-        /// Of a thousand pieces of prompts, how many are computed a second time to find wrong
-        /// numbers.
+        /// Of a thousand pieces of prompts, and of a thousand stretches of 32 tokens of replies, how
+        /// many are computed a second time to find wrong numbers.
         "distributed_inference.spot_checks_per_thousand" => spot_checks_per_thousand: u32 = 0,
             at_once(Asking).in_window().whole(0, 1000).unit("of a thousand");
+        /// Whether the first words of a reply wait until all that other computers computed of its
+        /// prompt was computed a second time. Of a computer that was wrong there, no word is shown.
+        "distributed_inference.check_first_words" => check_first_words: bool = false,
+            at_once(Asking).in_window();
         /// How numbers travel between computers: exact (`fp32`), in half the bytes and as good
         /// (`fp16`), in a quarter of the bytes and less exact (`q8`), or `q8` only where a reply is
         /// predicted to become much faster by it (`auto`).

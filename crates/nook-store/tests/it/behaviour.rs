@@ -139,6 +139,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "t9_other_layers_look_right_and_only_a_second_computation_finds_them",
     ),
     (
+        "distributed_inference.check_first_words",
+        "tests/tests/it/garbage.rs",
+        "t9_no_word_of_a_helper_that_is_contradicted_is_shown_where_the_first_ones_wait",
+    ),
+    (
         "distributed_inference.activation_dtype",
         "tests/tests/it/formats.rs",
         "the_setting_counts_where_a_wish_names_no_format",

@@ -7,9 +7,10 @@ use std::time::Duration;
 use nook_base::{ErrorCode, LayerRange, clock};
 use nook_model::ModelFile;
 use nook_shard::WorkerStatus;
-use nook_store::Settings;
+use nook_store::{AuditList, Settings};
 use nook_trust::{Gate, TrustLevel};
 use nook_wire::{Advert, Have, HaveModel, OffloadOffers, PlaceState, Placed, PlacementRequest};
+use tokio::sync::watch;
 
 use super::super::*;
 use crate::residency::Surveyed;
@@ -65,7 +66,7 @@ impl Scene {
         (pause.on_battery, pause.in_full_screen) = (true, false);
         (pause.when_busy_percent, pause.quiet_hours, pause.until) = (None, None, 0);
         Self {
-            host: Host::new(LentDays::default(), CancellationToken::new()),
+            host: Host::new(LentDays::default(), audit(), CancellationToken::new()),
             settings,
             levels: BTreeMap::from([
                 (OWN, TrustLevel::Own),
@@ -152,6 +153,10 @@ impl Scene {
         });
         served.expect("it is served")
     }
+}
+
+fn audit() -> Audit {
+    Audit::new(AuditList::default(), watch::channel(Arc::default()).1)
 }
 
 /// What the library has beside whole models, and could take.
@@ -267,7 +272,7 @@ fn task_line(task: &HostTask<&'static str>) -> String {
             if guest.own.is_some() { "yes" } else { "no" },
             copies(&guest.copies)
         ),
-        HostTask::Refuse { peer, copies: pass, call, error } => {
+        HostTask::Refuse { peer, copies: pass, call, error, .. } => {
             let copies = copies(pass);
             format!("refuse {call} of {}: {:?}; copies: {copies}", name(*peer), error.code)
         }
@@ -307,6 +312,7 @@ fn task_line(task: &HostTask<&'static str>) -> String {
             let days: Vec<_> = days.days().iter().map(|it| (it.day, it.positions)).collect();
             format!("save {days:?}")
         }
+        HostTask::SaveAudit(list) => format!("save {} entries", list.entries().len()),
         HostTask::LookAtMachine => "look at the machine".to_owned(),
         HostTask::WatchSleep(sharing) => format!("watch for sleeps: {sharing:?}"),
     }
