@@ -21,6 +21,7 @@ async function found(updates: Partial<UpdatesView>): Promise<void> {
 
 it('a person looks, is told what is new, and installs it', async () => {
   await go('settings');
+  await screen.findByTestId('version-state');
   expect(screen.getByTestId('version-state').textContent).toBe('This is version 0.1.0, the newest one. Looked 2 hours ago.');
   expect(screen.queryByTestId('install-update')).toBeNull();
   await user.click(screen.getByTestId('look-for-update'));
@@ -46,6 +47,7 @@ it('the side bar tells of it, unless its owner wants not to be told', async () =
   await found({ newer: NEWER });
   expect(screen.getByTestId('mark-version').textContent).toBe('(version 0.2.0 is there)');
   await go('settings');
+  await screen.findByTestId('version-state');
   await user.selectOptions(screen.getByTestId('when-new-version'), 'off');
   expect(backend.house.settings.values['updates.new_versions']).toBe('off');
   expect(screen.queryByTestId('mark-version')).toBeNull();
@@ -53,6 +55,7 @@ it('the side bar tells of it, unless its owner wants not to be told', async () =
 
 it('where a package manager installs programs, it says how, and offers no button and no choice that it cannot keep', async () => {
   await go('settings');
+  await screen.findByTestId('version-state');
   const words = (): (string | null)[] => [...screen.getByTestId('when-new-version').querySelectorAll('option')].map((option) => option.textContent);
   expect(words()).toHaveLength(3);
   await found({ newer: NEWER, way: 'apt' });
@@ -66,6 +69,7 @@ it('where a package manager installs programs, it says how, and offers no button
 
 it('a program that knows nobody to ask says so, and asks nothing', async () => {
   await go('settings');
+  await screen.findByTestId('version-state');
   await found({ can_look: false, looked: null });
   expect(screen.getByTestId('version-state').textContent).toContain('It knows no place to ask for newer ones');
   for (const gone of ['look-for-update', 'when-new-version', 'install-update']) expect(screen.queryByTestId(gone)).toBeNull();
@@ -73,6 +77,7 @@ it('a program that knows nobody to ask says so, and asks nothing', async () => {
 
 it('a look that failed is told with its reason', async () => {
   await go('settings');
+  await screen.findByTestId('version-state');
   await found({ trouble: { kind: 'not_looked', reason: 'No network.' } });
   expect(screen.getByTestId('version-trouble').textContent).toBe('The last look for a new version did not work: No network.');
 });
