@@ -41,7 +41,10 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
         ]
     );
     let control = names(|of| of == [FrontEnd::Control]);
-    assert_eq!(control, ["doctor", "vitals", "restart_when_quiet", "view", "shut_down"]);
+    assert_eq!(
+        control,
+        ["doctor", "vitals", "bring_update", "restart_when_quiet", "view", "shut_down"]
+    );
     assert_eq!(names(<[FrontEnd]>::is_empty), ["export_conversation"]);
     let both = names(|of| of == [FrontEnd::Window, FrontEnd::Control]);
     assert_eq!(window.len() + control.len() + both.len() + 1, ACTIONS.len());

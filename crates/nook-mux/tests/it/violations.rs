@@ -119,7 +119,7 @@ async fn bytes_that_are_no_frame_close() {
     for (frames, error) in [
         (changed(0, 9), DecodeError::WrongVersion { got: 9 }),
         (changed(1, 0x45), DecodeError::UnknownKind { number: 0x45 }),
-        (changed(1, 22), DecodeError::UnknownKind { number: 22 }),
+        (changed(1, 0x3f), DecodeError::UnknownKind { number: 0x3f }),
         (changed(3, 1), DecodeError::UnknownFlags { kind, flags: 1 }),
         (
             changed(12, 0xff),
