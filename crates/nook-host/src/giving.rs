@@ -180,7 +180,12 @@ async fn serve(
         return Over::Refused(error(ErrorCode::Busy, why));
     };
     let peer = taker.pass.pass.peer();
-    tracing::info!(?peer, ?want, "giving");
+    match &want {
+        Asked::Model(Want { model, from, .. }) => {
+            tracing::info!(?peer, ?model, from, "giving a model");
+        }
+        Asked::Release(want) => tracing::info!(?peer, ?want, "giving of a release"),
+    }
     loop {
         let mut early = None;
         let sent = {
