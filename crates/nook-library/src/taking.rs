@@ -17,7 +17,7 @@ use bytes::Bytes;
 use nook_base::{ErrorCode, ModelDigest, PeerId};
 use nook_fetch::{Bringer, CopyWish, Halt};
 use nook_mux::{Call, CallError};
-use nook_wire::{Document, Message, Piece, PieceAssembly, Want};
+use nook_wire::{Document, Message, Piece, Want};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
@@ -25,6 +25,7 @@ use nook_resources::traffic::Traffic;
 
 use crate::copies::{Holder, Holders};
 use crate::parts_here::PartsHere;
+use crate::pieces::{PieceCall, next_piece};
 
 /// Longest wait for a device that has the model, where none is linked. Beyond it the copy ends,
 /// with what came, and begins again when one is back.
@@ -150,24 +151,28 @@ impl Asking {
 
     /// The next bytes of what was asked for, and the head that they came under; why there are none.
     pub(crate) async fn piece(&mut self) -> Result<(Piece, Bytes), String> {
-        let Message::Piece(head) = self.receive().await? else {
-            return Err("it sent something else than was asked for".to_owned());
-        };
-        let assembly = PieceAssembly::new(&head, &self.due);
-        let mut assembly = assembly.map_err(|wrong| wrong.to_string())?;
-        loop {
-            let Message::Chunk(chunk) = self.receive().await? else {
-                return Err("it sent something else than was asked for".to_owned());
-            };
-            self.traffic.give_way(chunk.bytes.len()).await;
-            if let Some(bytes) = assembly.take(chunk).map_err(|wrong| wrong.to_string())? {
-                self.due.start = self.due.start.saturating_add(u64::from(head.bytes));
-                return Ok((head, bytes));
-            }
-        }
+        next_piece(self).await
     }
 
-    /// What comes next on the call; why nothing does.
+    /// Name of the device that was chosen, for people.
+    pub(crate) fn device(&self) -> String {
+        self.chosen.as_ref().map_or_else(String::new, |(_, holder)| holder.giver.name.clone())
+    }
+
+    /// Waits for devices that `have` it, a moment where there is none.
+    pub(crate) async fn wait_for_holders(
+        &mut self,
+        have: impl Fn(PeerId, &Holder) -> bool,
+    ) -> Option<Arc<Holders>> {
+        let any = |holders: &Arc<Holders>| holders.iter().any(|(peer, it)| have(*peer, it));
+        match timeout(HOLDER_WAIT, self.holders.wait_for(any)).await {
+            Ok(Ok(holders)) => Some(holders.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl PieceCall for Asking {
     async fn receive(&mut self) -> Result<Message, String> {
         let (Some(call), Some((peer, _))) = (&mut self.call, &self.chosen) else {
             return Err("nothing was asked for".to_owned());
@@ -189,21 +194,12 @@ impl Asking {
         }
     }
 
-    /// Name of the device that was chosen, for people.
-    pub(crate) fn device(&self) -> String {
-        self.chosen.as_ref().map_or_else(String::new, |(_, holder)| holder.giver.name.clone())
+    fn due(&mut self) -> &mut Range<u64> {
+        &mut self.due
     }
 
-    /// Waits for devices that `have` it, a moment where there is none.
-    pub(crate) async fn wait_for_holders(
-        &mut self,
-        have: impl Fn(PeerId, &Holder) -> bool,
-    ) -> Option<Arc<Holders>> {
-        let any = |holders: &Arc<Holders>| holders.iter().any(|(peer, it)| have(*peer, it));
-        match timeout(HOLDER_WAIT, self.holders.wait_for(any)).await {
-            Ok(Ok(holders)) => Some(holders.clone()),
-            _ => None,
-        }
+    fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 }
 

@@ -35,6 +35,8 @@ mod running;
 #[cfg(feature = "client")]
 mod seen;
 #[cfg(feature = "client")]
+mod signed_file;
+#[cfg(feature = "client")]
 mod source;
 #[cfg(feature = "client")]
 mod swap;

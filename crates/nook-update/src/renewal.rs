@@ -4,43 +4,28 @@
 //! file that somebody has changed on the disk is none. Nothing needs it; where there is none, the
 //! list that the program brought along serves.
 
-use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use nook_fetch::{Catalogue, CatalogueError, FetchError};
-use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{CATALOGUE_FILE, CatalogueRefusal, signed_catalogue};
 use crate::limits::{CATALOGUE_BYTES_MAX, SIGNATURE_BYTES_MAX};
 use crate::manifest::SIGNATURE_END;
-use crate::seen::{SeenError, write};
+use crate::seen::SeenError;
+use crate::signed_file::SignedFile;
 use crate::source::{Claim, UpdateError, Updates};
 
 const FILE: &str = "models.json";
-const VERSION: u64 = 1;
-
-/// Longest file: each byte of the list may have to be written as several.
-const FILE_BYTES_MAX: u64 = 8 * (CATALOGUE_BYTES_MAX + SIGNATURE_BYTES_MAX) as u64;
-
-/// The list as it lies on the disk. Both in one file, so that they are always of one another.
-#[derive(Debug, Serialize, Deserialize)]
-struct Held {
-    version: u64,
-    list: String,
-    signature: String,
-}
 
 impl Updates {
     /// The list of models that was taken last, checked as if it had come just now. Absent where
     /// there is none or it is not to be believed. Waits for the disk.
     #[must_use]
     pub fn held_catalogue(&self) -> Option<Catalogue> {
-        let held = self.held().unwrap_or_else(|reason| {
+        self.held().unwrap_or_else(|reason| {
             tracing::warn!(file = %self.held_path().display(), reason, "no list of models is read");
             None
-        })?;
-        Some(held.1)
+        })
     }
 
     /// Asks for the list of models, checks it, and keeps it for later starts. Absent where the
@@ -56,12 +41,11 @@ impl Updates {
         let signature = self.document(&at, SIGNATURE_BYTES_MAX).await?;
         let (list, catalogue) = self.believed(&bytes, &signature)?;
         let seen = self.seen()?.models;
-        let held = self.held().ok().flatten().map(|(_, held)| held.written());
+        let held = self.held().ok().flatten().map(|held| held.written());
         if held != Some(catalogue.written()) {
-            let signature = String::from_utf8_lossy(&signature).into_owned();
-            let held = Held { version: VERSION, list: list.to_owned(), signature };
             let path = self.held_path();
-            write(&path, &held).map_err(|error| SeenError::file(&path, &error))?;
+            let written = SignedFile::write(&path, list.as_bytes(), &signature);
+            written.map_err(|error| SeenError::file(&path, &error))?;
         }
         claim.note_models(catalogue.written().max(seen))?;
         Ok(Some(catalogue))
@@ -89,20 +73,10 @@ impl Updates {
     }
 
     /// What lies on the disk; in words why it is not believed.
-    fn held(&self) -> Result<Option<(Held, Catalogue)>, String> {
-        let mut bytes = Vec::new();
-        let read = File::open(self.held_path());
-        match read.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error.to_string()),
-        }
-        let held: Held = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-        if held.version > VERSION {
-            return Err(format!("format {} is of a later version", held.version));
-        }
+    fn held(&self) -> Result<Option<Catalogue>, String> {
+        let held = SignedFile::read(&self.held_path(), CATALOGUE_BYTES_MAX)?;
+        let Some(held) = held else { return Ok(None) };
         let believed = self.believed(held.list.as_bytes(), held.signature.as_bytes());
-        let catalogue = believed.map_err(|error| error.to_string())?.1;
-        Ok(Some((held, catalogue)))
+        Ok(Some(believed.map_err(|error| error.to_string())?.1))
     }
 }

@@ -5,15 +5,15 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use nook_fetch::{Bringer, CopyWish, Halt};
-use nook_library::Giver;
+use nook_library::{Giver, PieceCall, next_piece};
 use nook_mux::Call;
 use nook_resources::traffic::Traffic;
 use nook_update::Package;
-use nook_wire::{Message, PieceAssembly, ReleaseDocument, Releases, WantRelease};
+use nook_wire::{Message, ReleaseDocument, Releases, WantRelease};
 
-/// A call with one device, on which bytes of one document come.
+/// A call with one device, on which bytes of documents come, one after the other.
 #[derive(Debug)]
-pub(super) struct Asking {
+struct Asking {
     call: Call<Message>,
     /// What is still to come of what was asked for.
     due: Range<u64>,
@@ -32,36 +32,34 @@ pub(super) struct FromHouse {
 }
 
 impl Asking {
-    /// Asks `giver` for these bytes of `document`.
-    pub(super) async fn begin(
-        giver: &Giver,
-        document: ReleaseDocument,
-        due: Range<u64>,
-        traffic: Traffic,
-    ) -> Result<Self, String> {
+    /// Opens a call with `giver`, on which nothing is asked for yet.
+    async fn of(giver: &Giver, traffic: Traffic) -> Result<Self, String> {
         let opened = giver.link.mux().open_call().await;
-        let mut call = opened.map_err(|_| "its connection was lost".to_owned())?;
+        let call = opened.map_err(|_| "its connection was lost".to_owned())?;
+        Ok(Self { call, due: 0..0, traffic })
+    }
+
+    /// Asks for these bytes of `document`, once all that was asked for before has come.
+    async fn ask(&mut self, document: ReleaseDocument, due: Range<u64>) -> Result<(), String> {
         let bytes = due.end.saturating_sub(due.start);
         let want = WantRelease { document, from: due.start, bytes };
-        call.send(Message::WantRelease(want)).await.map_err(|error| error.to_string())?;
-        Ok(Self { call, due, traffic })
+        let asked = self.call.send(Message::WantRelease(want)).await;
+        self.due = due;
+        asked.map_err(|error| error.to_string())
     }
 
-    /// The next bytes.
-    pub(super) async fn piece(&mut self) -> Result<Bytes, String> {
-        let Message::Piece(head) = self.receive().await? else { return Err(odd()) };
-        let mut assembly =
-            PieceAssembly::new(&head, &self.due).map_err(|wrong| wrong.to_string())?;
-        loop {
-            let Message::Chunk(chunk) = self.receive().await? else { return Err(odd()) };
-            self.traffic.give_way(chunk.bytes.len()).await;
-            if let Some(bytes) = assembly.take(chunk).map_err(|wrong| wrong.to_string())? {
-                self.due.start = self.due.start.saturating_add(u64::from(head.bytes));
-                return Ok(bytes);
-            }
+    /// All bytes of a document of `length` bytes. The length is bounded where it was heard.
+    async fn whole(&mut self, document: ReleaseDocument, length: u32) -> Result<Vec<u8>, String> {
+        self.ask(document, 0..u64::from(length)).await?;
+        let mut bytes = Vec::new();
+        while !self.due.is_empty() {
+            bytes.extend_from_slice(&next_piece(self).await?.1);
         }
+        Ok(bytes)
     }
+}
 
+impl PieceCall for Asking {
     async fn receive(&mut self) -> Result<Message, String> {
         match self.call.recv().await {
             Ok(Message::Error(error)) => Err(error.code.sentence().to_owned()),
@@ -70,20 +68,12 @@ impl Asking {
         }
     }
 
-    /// All bytes of a document of `length` bytes. The length is bounded where it was heard.
-    async fn whole(
-        giver: &Giver,
-        document: ReleaseDocument,
-        length: u32,
-        traffic: &Traffic,
-    ) -> Result<Vec<u8>, String> {
-        let due = 0..u64::from(length);
-        let mut asking = Self::begin(giver, document, due, traffic.clone()).await?;
-        let mut bytes = Vec::new();
-        while !asking.due.is_empty() {
-            bytes.extend_from_slice(&asking.piece().await?);
-        }
-        Ok(bytes)
+    fn due(&mut self) -> &mut Range<u64> {
+        &mut self.due
+    }
+
+    fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 }
 
@@ -91,11 +81,11 @@ impl Asking {
 pub(super) async fn list_of(
     giver: &Giver,
     said: &Releases,
-    traffic: &Traffic,
+    traffic: Traffic,
 ) -> Result<(Vec<u8>, Vec<u8>), String> {
-    let list = Asking::whole(giver, ReleaseDocument::List, said.list_bytes, traffic).await?;
-    let document = ReleaseDocument::Signature;
-    let signature = Asking::whole(giver, document, said.signature_bytes, traffic).await?;
+    let mut asking = Asking::of(giver, traffic).await?;
+    let list = asking.whole(ReleaseDocument::List, said.list_bytes).await?;
+    let signature = asking.whole(ReleaseDocument::Signature, said.signature_bytes).await?;
     Ok((list, signature))
 }
 
@@ -131,22 +121,22 @@ impl Bringer for FromHouse {
         let Some(giver) = self.chosen.clone() else { return Err(Halt::Nobody) };
         let due = from..self.package.bytes;
         let document = ReleaseDocument::Package(self.sha256);
-        let asking = Asking::begin(&giver, document, due, self.traffic.clone()).await;
+        let asking = async {
+            let mut asking = Asking::of(&giver, self.traffic.clone()).await?;
+            asking.ask(document, due).await.map(|()| asking)
+        };
+        let asking = asking.await;
         self.asking = Some(asking.map_err(|why| self.fail(why))?);
         Ok(())
     }
 
     async fn next(&mut self) -> Result<Bytes, Halt> {
         let Some(asking) = &mut self.asking else { return Err(Halt::Nobody) };
-        let piece = asking.piece().await;
-        piece.map_err(|why| self.fail(why))
+        let piece = next_piece(asking).await;
+        piece.map(|(_, bytes)| bytes).map_err(|why| self.fail(why))
     }
 
     fn device(&self) -> String {
         self.chosen.as_ref().map_or_else(String::new, |giver| giver.name.clone())
     }
-}
-
-fn odd() -> String {
-    "it sent something else than was asked for".to_owned()
 }

@@ -93,7 +93,7 @@ impl State {
             let taken = async {
                 // First: while another process looks or installs, nobody is asked.
                 let claim = claim(&source).await?;
-                let list = tokio::time::timeout(LIST_LIMIT, list_of(&giver, &said, &traffic)).await;
+                let list = tokio::time::timeout(LIST_LIMIT, list_of(&giver, &said, traffic)).await;
                 let list = list.unwrap_or_else(|_| Err("it did not come in time".to_owned()));
                 let (list, signature) = list.map_err(NotTaken::Device)?;
                 let take = move || -> Result<_, UpdateError> {

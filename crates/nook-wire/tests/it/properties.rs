@@ -1,5 +1,7 @@
 //! The codec on everything that could arrive: our own frames in all shapes, damaged ones, noise.
 
+mod copies;
+
 use bytes::{Bytes, BytesMut};
 use nook_base::{
     ActivationDtype, Backend, ErrorCode, FileStamp, LayerRange, MacAddress, ModelDigest, ModelPart,
@@ -7,13 +9,12 @@ use nook_base::{
 };
 use nook_wire::{
     Advert, CallId, Chunk, DecodeError, Document, GpuHolding, GpuKind, GpuReport, HEADER_BYTES,
-    Have, HaveModel, Header, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage,
-    LogitRows, Message, Move, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers,
-    OffloadRequest, OffloadSampling, OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly,
-    PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ReleaseDocument, Releases,
-    ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX,
-    TensorAssembly, Ticket, TicketClaim, Trial, WAKE_ADDRESSES_MAX, Want, WantRelease, WayFigures,
-    WireError, WireMessage, WorkerMessage, decode, encode,
+    Header, Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message,
+    Move, OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling,
+    OffloadTokens, Open, PassCounts, Passed, Piece, PieceAssembly, PlaceState, Placed,
+    PlacementRequest, PrefixHash, ProtocolRange, ResultHead, ResumePoint, ShardAdvert, SharingNow,
+    StepHead, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, TensorAssembly, Ticket, TicketClaim, Trial,
+    WAKE_ADDRESSES_MAX, Want, WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -215,7 +216,7 @@ fn message() -> impl Strategy<Value = Message> {
             Message::Passed(Passed { step: n.0, compute_us: n.1, queue_us: n.2 })
         }),
         whole(),
-        copies(),
+        copies::copies(),
     ]
 }
 
@@ -230,36 +231,6 @@ fn trials() -> impl Strategy<Value = Message> {
         }),
         (0..=TRIAL_PADDING_MAX, 0..=TRIAL_BACK_MAX)
             .prop_map(|(padding, back)| Message::Trial(Trial { padding, back })),
-    ]
-}
-
-fn release_document() -> impl Strategy<Value = ReleaseDocument> {
-    prop_oneof![
-        Just(ReleaseDocument::List),
-        Just(ReleaseDocument::Signature),
-        any::<[u8; 32]>().prop_map(ReleaseDocument::Package),
-    ]
-}
-
-fn copies() -> impl Strategy<Value = Message> {
-    let model = (digest(), any::<(u64, u32)>(), "\\PC{0,40}")
-        .prop_map(|(model, n, name)| HaveModel { model, bytes: n.0, layers: n.1, name });
-    prop_oneof![
-        vec(model, 0..5).prop_map(|models| Message::Have(Have { models })),
-        (digest(), any::<(bool, u64, u64)>()).prop_map(|(model, n)| Message::Want(Want {
-            model,
-            document: if n.0 { Document::File } else { Document::Manifest },
-            from: n.1,
-            bytes: n.2
-        })),
-        any::<(u64, u32)>().prop_map(|n| Message::Piece(Piece { from: n.0, bytes: n.1 })),
-        (any::<(u64, u32, u32)>(), vec(any::<[u8; 32]>(), 0..5)).prop_map(|(n, packages)| {
-            let (serial, list_bytes, signature_bytes) = n;
-            Message::Releases(Releases { serial, list_bytes, signature_bytes, packages })
-        }),
-        (release_document(), any::<(u64, u64)>()).prop_map(|(document, (from, bytes))| {
-            Message::WantRelease(WantRelease { document, from, bytes })
-        }),
     ]
 }
 
