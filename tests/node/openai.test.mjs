@@ -31,7 +31,7 @@ const walk = z.object({
   then: step.nullable(),
   by: z.discriminatedUnion("kind", [
     z.object({ kind: z.literal("foot"), fast: z.boolean() }),
-    z.object({ kind: z.literal("bus"), line: z.string().regex(/^(?!0)[0-9]{2}[A-C]$/) }),
+    z.object({ kind: z.literal("bus"), line: z.string().regex(/^[1-9][0-9][A-C]$/) }),
   ]),
   day: z.iso.date(),
   steps: z.array(step).max(2),
@@ -172,6 +172,18 @@ test("a class of Zod is kept to, in a reply and in a call", async () => {
   const text = { format: zodTextFormat(walk, "walk") };
   const held = await client.responses.parse({ ...warm, input, text });
   assert.ok(walk.safeParse(held.output_parsed).success);
+});
+
+test("a pattern that looks around cannot be kept to, and refuses nothing", async () => {
+  const line = z.object({ line: z.string().max(8).regex(/^(?!0)[0-9]{2}[A-C]$/) });
+  const reply = await client.chat.completions.create({
+    model,
+    messages,
+    temperature: 0,
+    response_format: zodResponseFormat(line, "line"),
+  });
+  const sent = JSON.parse(reply.choices[0].message.content);
+  assert.ok(typeof sent.line === "string" && sent.line.length <= 8);
 });
 
 test("vectors come as numbers, which the package asks for in base64", async () => {

@@ -31,26 +31,44 @@ impl State {
             Command::PortSettings { answer } => drop(answer.send(Ok(self.port_settings()))),
             Command::PortState { on, base_url, problem, answer } => {
                 (self.port.on, self.port.base_url, self.port.problem) = (on, base_url, problem);
-                // Whoever opens the port looks at it next.
-                self.publish();
-                let _ = answer.send(Ok(()));
+                self.answer(answer, Ok(()));
             }
             Command::ShutDown(done) => return Some(done),
         }
         None
     }
 
+    /// Answers a command that changed something. Whoever asked looks at the view next, so the view
+    /// shows the change before the answer is out.
+    pub(crate) fn answer<T>(&self, answer: oneshot::Sender<T>, outcome: T) {
+        self.publish();
+        // Nobody may be waiting for it any more.
+        let _ = answer.send(outcome);
+    }
+
     fn dispatch_sharing(&mut self, command: SharingCommand) {
         use SharingCommand as Of;
         match command {
-            Of::SetSharing { sharing, answer } => drop(answer.send(self.set_sharing(sharing))),
-            Of::PauseSharing { span, answer } => drop(answer.send(self.pause_sharing(span))),
-            Of::ResumeSharing { answer } => drop(answer.send(self.resume_sharing())),
-            Of::FreeMemory { answer } => drop(answer.send(self.free_memory())),
+            Of::SetSharing { sharing, answer } => {
+                let done = self.set_sharing(sharing);
+                self.answer(answer, done);
+            }
+            Of::PauseSharing { span, answer } => {
+                let done = self.pause_sharing(span);
+                self.answer(answer, done);
+            }
+            Of::ResumeSharing { answer } => {
+                let done = self.resume_sharing();
+                self.answer(answer, done);
+            }
+            Of::FreeMemory { answer } => {
+                let done = self.free_memory();
+                self.answer(answer, done);
+            }
             Of::Audit { answer } => drop(answer.send(Ok(self.audit_view()))),
             Of::ClearAudit { answer } => {
                 self.tell_host(HostEvent::AuditCleared);
-                let _ = answer.send(Ok(()));
+                self.answer(answer, Ok(()));
             }
         }
     }
@@ -67,16 +85,29 @@ impl State {
         use SettingCommand as Of;
         match command {
             Of::ChangeSetting { setting, answer } => {
-                drop(answer.send(self.change_setting(setting)));
+                let done = self.change_setting(setting);
+                self.answer(answer, done);
             }
-            Of::SetName { name, answer } => drop(answer.send(self.set_name(&name))),
+            Of::SetName { name, answer } => {
+                let done = self.set_name(&name);
+                self.answer(answer, done);
+            }
             Of::Doctor { answer } => self.examine_gpus(self.examine(), answer),
             Of::Pipeline { answer } => drop(answer.send(Ok(self.pipeline_view()))),
             Of::Vitals { answer } => self.count_vitals(answer),
-            Of::LookForUpdate { answer } => drop(answer.send(self.look_for_update())),
-            Of::InstallUpdate { answer } => drop(answer.send(self.install_update())),
+            Of::LookForUpdate { answer } => {
+                let done = self.look_for_update();
+                self.answer(answer, done);
+            }
+            Of::InstallUpdate { answer } => {
+                let done = self.install_update();
+                self.answer(answer, done);
+            }
             Of::BringUpdate { sha256, answer } => self.bring_update(&sha256, answer),
-            Of::RestartWhenQuiet { answer } => drop(answer.send(self.restart_when_quiet())),
+            Of::RestartWhenQuiet { answer } => {
+                let done = self.restart_when_quiet();
+                self.answer(answer, done);
+            }
         }
     }
 
@@ -84,9 +115,18 @@ impl State {
         use PortCommand as Of;
         match command {
             Of::PortKey { answer } => drop(answer.send(Ok(self.port_key()))),
-            Of::RenewPortKey { answer } => drop(answer.send(self.renew_port_key())),
-            Of::AddPortKey { name, answer } => drop(answer.send(self.add_port_key(&name))),
-            Of::RemovePortKey { name, answer } => drop(answer.send(self.remove_port_key(&name))),
+            Of::RenewPortKey { answer } => {
+                let done = self.renew_port_key();
+                self.answer(answer, done);
+            }
+            Of::AddPortKey { name, answer } => {
+                let done = self.add_port_key(&name);
+                self.answer(answer, done);
+            }
+            Of::RemovePortKey { name, answer } => {
+                let done = self.remove_port_key(&name);
+                self.answer(answer, done);
+            }
         }
     }
 }

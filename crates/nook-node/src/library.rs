@@ -84,8 +84,8 @@ impl State {
     /// Answers a front end, which may wait no more.
     fn answer_for_library(&self, answered: Answered) {
         match answered {
-            Answered::Done(answer, done) => drop(answer.send(done)),
-            Answered::Download(answer, begun) => drop(answer.send(begun)),
+            Answered::Done(answer, done) => self.answer(answer, done),
+            Answered::Download(answer, begun) => self.answer(answer, begun),
             Answered::Model(answer, taken) => {
                 let view = |model| {
                     let entry = self.library.entries().iter().find(|it| it.digest() == model);

@@ -75,11 +75,12 @@ impl State {
             // Whoever waited may have left.
             DeviceEffect::Stored(stored, durable) => drop(stored.send(durable)),
             DeviceEffect::ShareAndAnswer(answer) => {
-                drop(answer.send(self.set_sharing(Sharing::On)));
+                let done = self.set_sharing(Sharing::On);
+                self.answer(answer, done);
             }
-            DeviceEffect::Answer(answer, done) => drop(answer.send(done)),
-            DeviceEffect::AnswerWoken(answer, woken) => drop(answer.send(woken)),
-            DeviceEffect::AnswerCode(answer, code) => drop(answer.send(code)),
+            DeviceEffect::Answer(answer, done) => self.answer(answer, done),
+            DeviceEffect::AnswerWoken(answer, woken) => self.answer(answer, woken),
+            DeviceEffect::AnswerCode(answer, code) => self.answer(answer, code),
             DeviceEffect::AnswerJoin(answer, error) => drop(answer.send(Err(error))),
         }
     }
