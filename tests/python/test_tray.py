@@ -295,7 +295,7 @@ def test_quit_in_the_middle_of_a_reply_ends_it_and_says_so(
     error, never with a false `stop`."""
     assert app.process
     assert "".join(spoken(ask(app, "Once upon a time", tokens=4)))
-    worker = first_line(["pgrep", "--parent", str(app.process.pid), "--full", "worker"])
+    worker = first_line(["pgrep", "--parent", str(app.process.pid), "--full", "worker --socket"])
     os.kill(int(worker), signal.SIGSTOP)
     # Its head comes at once; the reply waits for the worker.
     with ask(app, "A story of the sea", tokens=400) as stream:

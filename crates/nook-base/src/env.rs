@@ -22,6 +22,16 @@ pub fn all() -> impl Iterator<Item = (OsString, OsString)> {
     std::env::vars_os()
 }
 
+/// Variables that a program needs to start on some system.
+const BARE: &[&str] =
+    &["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SystemRoot", "TMPDIR", "TEMP"];
+
+/// The environment of a process that works on what strangers wrote: what it needs to start, and no
+/// token, address or name of anybody.
+pub fn bare() -> impl Iterator<Item = (&'static str, OsString)> {
+    BARE.iter().filter_map(|name| Some((*name, raw(name)?)))
+}
+
 /// Whether colours may be written to `stream`: it is a terminal that knows them, and the person has
 /// not set `NO_COLOR` (<https://no-color.org>).
 #[must_use]

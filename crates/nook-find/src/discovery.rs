@@ -8,12 +8,13 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use crate::tag::Tag;
 
 /// What this device wants to be seen as.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advertisement {
     /// The main port that paired devices dial.
     pub port: u16,
@@ -27,7 +28,7 @@ pub struct Advertisement {
 }
 
 /// Another device's advert, as it came from the network: nothing in it is checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Announcement {
     /// The instance's name without the service type.
     pub label: String,
@@ -39,7 +40,7 @@ pub struct Announcement {
 }
 
 /// One thing heard on the network.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Heard {
     /// An advert, new or repeated.
     Announced(Announcement),
@@ -74,7 +75,7 @@ pub trait Discovery: Send + 'static {
 }
 
 /// Discovery does not run.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum FindError {
     /// The mDNS layer could not be started.
     #[error("looking for other devices cannot start on this network: {reason}")]

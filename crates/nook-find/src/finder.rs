@@ -18,6 +18,7 @@ use crate::discovery::{Advertisement, Announcement, Discovery, FindError, Heard}
 use crate::mdns::{Interfaces, MdnsDiscovery};
 use crate::neighbourhood::{Household, Neighbourhood};
 use crate::own_advert::{OwnAdvert, Standing};
+use crate::process::{DiscoveryCommand, ProcessDiscovery};
 use crate::table::{Sighting, Table};
 use crate::tag::Tag;
 use crate::txt;
@@ -98,7 +99,21 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Starts looking by mDNS.
+    /// Starts looking by mDNS, in a process of its own.
+    ///
+    /// The receiver gets each change of each device; it closes when `tasks` is cancelled. A process
+    /// that does not start is told of by [`Finder::health`], and tried again.
+    #[must_use]
+    pub fn start_apart(
+        config: FinderConfig,
+        command: DiscoveryCommand,
+        tasks: &Tasks,
+    ) -> (Self, mpsc::Receiver<Sighting>) {
+        let discovery = ProcessDiscovery::new(command, config.interfaces, tasks);
+        Self::launch(Box::new(discovery), None, config, tasks)
+    }
+
+    /// Starts looking by mDNS, in a thread of this process.
     ///
     /// The receiver gets each change of each device; it closes when `tasks` is cancelled.
     pub fn start(

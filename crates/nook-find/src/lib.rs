@@ -1,7 +1,7 @@
 //! Finding the other devices of the house: sightings in, advert out.
 //!
 //! [`Finder`] owns one background task. It browses through a [`Discovery`] (mDNS in the product,
-//! [`Air`] in tests), keeps what it heard in a bounded table, and reports each change once as a
+//! [`Air`] in tests; in nodes that runs in a process of its own), keeps what it heard in a bounded table, and reports each change once as a
 //! [`Sighting`]. The caller says what this device wants to be seen as with [`Finder::advertise`].
 //!
 //! One that is known and sleeps is called with [`wake()`].
@@ -26,6 +26,7 @@ mod finder;
 mod mdns;
 mod neighbourhood;
 mod own_advert;
+mod process;
 mod table;
 mod tag;
 mod txt;
@@ -36,6 +37,7 @@ pub use discovery::{Advertisement, Announcement, Discovery, FindError, Heard};
 pub use finder::{Finder, FinderConfig, Health};
 pub use mdns::{Interfaces, MdnsDiscovery, SERVICE_TYPE};
 pub use neighbourhood::{Household, Neighbourhood, own_addresses};
+pub use process::{DISCOVERY_FLAG, DiscoveryCommand, ProcessDiscovery, discovery_main};
 pub use table::{ADDRESSES_MAX, SIGHTING_LIFE, SIGHTINGS_MAX, Sighting};
 pub use tag::{ParseTagError, Tag};
 pub use txt::{Hint, TXT_BYTES_MAX, TxtError};

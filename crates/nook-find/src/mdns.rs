@@ -4,20 +4,16 @@
 //! daemon's channel to the finder's; it ends when either side is gone. What is known to go wrong
 //! there is handled here: a resolved service is announced in several pieces (all are passed on),
 //! the daemon silently closes a subscription that is read too slowly (the channel to the finder
-//! closes too, and the finder browses anew), the daemon's cache has no cap, and keeps for ever what
-//! belongs to no instance (it is looked at often, and the daemon ends at [`flood::RECORDS_MAX`]: see
-//! `flood`), and a record that returns to an earlier content is not noticed by caches that still
-//! hold that content (each advert carries a revision, so that no two are alike).
-
-mod flood;
+//! closes too, and the finder browses anew), and a record that returns to an earlier content is not
+//! noticed by caches that still hold that content (each advert carries a revision, so that no two
+//! are alike). The daemon's cache has no cap, and keeps for ever what belongs to no instance: nodes
+//! let it run in a process of its own, see [`crate::process`].
 
 use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mdns_sd::{
     DaemonEvent, IfKind, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent, ServiceInfo,
@@ -29,7 +25,6 @@ use tokio::sync::mpsc;
 use crate::discovery::{Advertisement, Announcement, Discovery, FindError, Heard};
 use crate::tag::Tag;
 use crate::txt;
-use flood::Floods;
 
 /// The DNS-SD service type of Inglenook.
 pub const SERVICE_TYPE: &str = "_inglenook._tcp.local.";
@@ -61,56 +56,23 @@ pub struct MdnsDiscovery {
     daemon: ServiceDaemon,
     interfaces: Interfaces,
     tasks: Tasks,
-    advertised: Option<(Tag, Advertisement)>,
+    advertised: Option<Tag>,
     /// Goes up with each advert; starts at the wall clock, so that a restart does not repeat one.
     revision: u64,
-    /// Set by whoever ended the daemon because its cache was full.
-    flooded: Arc<AtomicBool>,
-    floods: Floods,
-    /// No daemon runs before then.
-    rests_until: Option<Instant>,
 }
 
 impl MdnsDiscovery {
     /// Starts the daemon thread. Its sockets are opened later by that thread: a machine that
     /// forbids multicast is noticed by silence, see [`crate::Health`].
     pub fn start(interfaces: Interfaces, tasks: &Tasks) -> Result<Self, FindError> {
-        let (daemon, flooded) = (start_daemon(interfaces)?, Arc::<AtomicBool>::default());
-        let watch = flood::watch(daemon.clone(), Arc::clone(&flooded));
-        tasks.spawn_until_cancelled("mdns cache", watch);
-        Ok(Self {
-            daemon,
-            interfaces,
-            tasks: tasks.clone(),
-            advertised: None,
-            revision: clock::unix_seconds(),
-            flooded,
-            floods: Floods::default(),
-            rests_until: None,
-        })
+        let daemon = start_daemon(interfaces)?;
+        let (tasks, revision) = (tasks.clone(), clock::unix_seconds());
+        Ok(Self { daemon, interfaces, tasks, advertised: None, revision })
     }
 
-    /// How long nothing is looked for, because the network is flooded.
-    fn rest(&mut self) -> Option<Duration> {
-        let now = clock::now();
-        if self.flooded.swap(false, Ordering::Relaxed) {
-            let rest = self.floods.rest_after(now);
-            self.rests_until = Some(now + rest);
-        }
-        let rest = self.rests_until?.saturating_duration_since(now);
-        (!rest.is_zero()).then_some(rest)
-    }
-
-    /// A daemon again, which tells of this device again.
-    fn start_afresh(&mut self) -> Result<(), FindError> {
-        self.daemon = start_daemon(self.interfaces)?;
-        self.rests_until = None;
-        let watch = flood::watch(self.daemon.clone(), Arc::clone(&self.flooded));
-        self.tasks.spawn_until_cancelled("mdns cache", watch);
-        if let Some((tag, advertisement)) = self.advertised.clone() {
-            self.advertise(tag, &advertisement)?;
-        }
-        Ok(())
+    /// The daemon itself, to be asked what it holds.
+    pub(crate) fn daemon(&self) -> ServiceDaemon {
+        self.daemon.clone()
     }
 }
 
@@ -127,10 +89,7 @@ impl Discovery for MdnsDiscovery {
     fn advertise(&mut self, tag: Tag, advertisement: &Advertisement) -> Result<(), FindError> {
         let refused =
             |error: mdns_sd::Error| FindError::CannotAdvertise { reason: error.to_string() };
-        self.advertised = Some((tag, advertisement.clone()));
-        if self.rest().is_some() {
-            return Ok(()); // The next daemon does it.
-        }
+        self.advertised = Some(tag);
         let label = tag.label();
         let mut properties = txt::properties(tag, advertisement);
         self.revision = self.revision.wrapping_add(1);
@@ -151,7 +110,7 @@ impl Discovery for MdnsDiscovery {
     }
 
     fn withdraw(&mut self) {
-        if let Some((tag, _)) = self.advertised.take() {
+        if let Some(tag) = self.advertised.take() {
             let fullname = format!("{}.{SERVICE_TYPE}", tag.label());
             if let Err(error) = self.daemon.unregister(&fullname) {
                 tracing::debug!(%error, "the goodbye could not be sent");
@@ -162,13 +121,6 @@ impl Discovery for MdnsDiscovery {
     fn browse(&mut self) -> Result<mpsc::Receiver<Heard>, FindError> {
         let refused = |error: mdns_sd::Error| FindError::CannotBrowse { reason: error.to_string() };
         let (sender, receiver) = mpsc::channel(EVENTS_MAX);
-        if let Some(rest) = self.rest() {
-            self.tasks.spawn_until_cancelled("mdns rest", flood::rest(rest, sender));
-            return Ok(receiver);
-        }
-        if self.rests_until.is_some() {
-            self.start_afresh()?;
-        }
         let events = self.daemon.browse(SERVICE_TYPE).map_err(refused)?;
         let notes = self.daemon.monitor().map_err(refused)?;
         self.tasks.spawn_until_cancelled("mdns events", carry(events, notes, sender));

@@ -5,12 +5,13 @@ use std::str::FromStr;
 
 use data_encoding::BASE32_NOPAD;
 use nook_base::PeerId;
+use serde::{Deserialize, Serialize};
 
 /// Bytes of a device id that an advert shows: 80 bits, 16 base32 characters without padding.
 const TAG_BYTES: usize = 10;
 
 /// The first ten bytes of a device id. A hint, never an identity: compare whole ids after dialling.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Tag([u8; TAG_BYTES]);
 
 /// A text that is no tag.

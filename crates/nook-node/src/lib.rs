@@ -64,13 +64,22 @@ pub use status_line::{pause_words, status_line};
 /// The protocol version that this program speaks with other devices.
 const PROTOCOL: u16 = nook_wire::PROTOCOL_VERSION;
 
-/// Runs this program as a process of a node's, to its end: as a worker, or as one that works on what
-/// strangers wrote. `arguments` are those after `worker`.
+/// What a process that looks for devices may take of memory beside what it starts with, in bytes.
+/// What it holds at most (see `nook-find`) takes a few MiB.
+const DISCOVERY_BYTES: u64 = 64 << 20;
+
+/// Runs this program as a process of a node's, to its end: as a worker, as one that works on what
+/// strangers wrote, or as one that looks for devices. `arguments` are those after `worker`.
 #[must_use]
 pub fn worker_main(arguments: &[OsString]) -> ExitCode {
     match arguments {
         [flag] if flag == nook_resources::sandbox::SANDBOX_FLAG => {
             nook_resources::sandbox::sandbox_main()
+        }
+        [flag, where_to_look @ ..] if flag == nook_find::DISCOVERY_FLAG => {
+            // Its node says of its workers what this system leaves open.
+            let _ = nook_shard::confinement::listener(DISCOVERY_BYTES);
+            nook_find::discovery_main(where_to_look)
         }
         _ => nook_shard::worker_main(arguments),
     }

@@ -54,7 +54,7 @@ pub(crate) struct Inboxes {
     pub(crate) left: mpsc::Receiver<(ModelDigest, Unwanted)>,
     pub(crate) updates: mpsc::Receiver<UpdateEvent>,
     pub(crate) links: mpsc::Receiver<LinkEvent>,
-    pub(crate) sightings: Option<mpsc::Receiver<Sighting>>,
+    pub(crate) sightings: mpsc::Receiver<Sighting>,
 }
 
 /// Runs the house until somebody asks it to leave.
@@ -101,7 +101,7 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
                 state.on_link(event);
                 None
             }
-            Some(sighting) = next(&mut inboxes.sightings) => {
+            Some(sighting) = inboxes.sightings.recv() => {
                 state.tell_devices(DeviceEvent::Sighted(sighting));
                 None
             }
@@ -118,13 +118,6 @@ pub(crate) async fn run(mut state: State, mut inboxes: Inboxes) {
             leave(state, inboxes, done).await;
             return;
         }
-    }
-}
-
-async fn next(sightings: &mut Option<mpsc::Receiver<Sighting>>) -> Option<Sighting> {
-    match sightings {
-        Some(receiver) => receiver.recv().await,
-        None => std::future::pending().await,
     }
 }
 

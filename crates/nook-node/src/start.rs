@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nook_base::tasks::Tasks;
 use nook_base::{ModelDigest, PeerId, clock};
-use nook_find::{Finder, FinderConfig, Household, Interfaces, Sighting};
+use nook_find::{DiscoveryCommand, Finder, FinderConfig, Household, Interfaces, Sighting};
 use nook_link::pairing::Pairing;
 use nook_link::{Identity, LinkConfig, Links, LoopbackPolicy};
 use nook_mux::PingPolicy;
@@ -39,7 +39,7 @@ use crate::running::{self, Inboxes};
 use crate::state::{OpenWindow, State};
 use crate::updates::{NewVersionsHere, UpdateEvent};
 use crate::waking::Looks;
-use nook_api::views::{KeyPlace, PortView, Trouble, TroubleView, Wording};
+use nook_api::views::{KeyPlace, PortView, Wording};
 use nook_api::{INBOX_COMMANDS_MAX, NodeHandle, NodeParts, PortKeyHolder, PortSettings};
 use nook_host::{Audit, Giving, Host, HostEvent, Runner as HostRunner, Tools, worker_limits};
 use nook_library::{LibraryEvent, ModelLibrary, OpenError, Runner as LibraryRunner};
@@ -300,7 +300,7 @@ fn assemble(
     let (chats, chat_inbox) = start_chats(chats, tasks)?;
     let (device_events, device_inbox) = mpsc::channel(EVENTS_MAX);
     let book = watch::channel(Arc::new(AdvertBook::default())).0;
-    let shared = Shared::of(&links, &workers, &book, worker);
+    let shared = Shared::of(&links, &workers, &book, worker.clone());
     let ledger = (LentDaysFile::of(&home), AuditFile::of(&home));
     let given = (read.giving, read.audit);
     let (sides, heard) = start_sides(shared, (me.id, signer), ledger, given, tasks);
@@ -345,7 +345,7 @@ fn assemble(
         settings,
         port_keys: watch::channel(port_keys).0,
     };
-    let sightings = settle(&mut state, read.measured);
+    let sightings = settle(&mut state, read.measured, worker);
     let inboxes = Inboxes {
         commands,
         devices: device_inbox,
@@ -429,10 +429,14 @@ fn start_sides(
 }
 
 /// Starts what acts on the outside by itself, once all parts are there.
-fn settle(state: &mut State, measured: Measured) -> Option<mpsc::Receiver<Sighting>> {
+fn settle(
+    state: &mut State,
+    measured: Measured,
+    program: WorkerCommand,
+) -> mpsc::Receiver<Sighting> {
     state.workers.backends().restore(crate::computing::restored(&measured.backends));
     state.ask(Event::Measured(measured));
-    let sightings = start_finder(state);
+    let sightings = start_finder(state, program);
     state.tell_devices(DeviceEvent::SettingsChanged);
     state.set_up_library();
     state.tell_host(HostEvent::SharingSet);
@@ -481,7 +485,7 @@ fn start_links(
 }
 
 /// Discovery is a convenience: without it remembered and typed addresses still work.
-fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
+fn start_finder(state: &mut State, program: WorkerCommand) -> mpsc::Receiver<Sighting> {
     let one_machine = state.settings.settings().network.loopback;
     let config = FinderConfig {
         me: state.me.id,
@@ -489,20 +493,12 @@ fn start_finder(state: &mut State) -> Option<mpsc::Receiver<Sighting>> {
         interfaces: Interfaces::All,
         household: if one_machine { Household::OneMachine } else { Household::ManyMachines },
     };
-    match Finder::start(config, &state.tasks) {
-        Ok((finder, sightings)) => {
-            state.finder = Some(finder);
-            Some(sightings)
-        }
-        Err(error) => {
-            tracing::warn!(%error, "devices cannot be looked for");
-            let reason = error.to_string();
-            let words = format!("Devices cannot be looked for: {reason}.");
-            let trouble = Trouble::DiscoveryRefused { reason: reason.into() };
-            state.note("find", [TroubleView::new(words, trouble)]);
-            None
-        }
-    }
+    let WorkerCommand { program, arguments } = program;
+    let memory_of = nook_resources::memory::memory_of;
+    let command = DiscoveryCommand { program, arguments, memory_of };
+    let (finder, sightings) = Finder::start_apart(config, command, &state.tasks);
+    state.finder = Some(finder);
+    sightings
 }
 
 impl State {

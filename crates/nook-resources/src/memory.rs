@@ -47,7 +47,7 @@ fn soft_limit(limits: &str, name: &str) -> Option<u64> {
 }
 
 /// Bytes that the process `pid` has in memory; `None` where the system does not say.
-pub(crate) fn memory_of(pid: u32) -> Option<u64> {
+pub fn memory_of(pid: u32) -> Option<u64> {
     let mut system = sysinfo::System::new().ok()?;
     let pid = sysinfo::Pid::from_u32(pid);
     let with_memory = sysinfo::ProcessRefreshKind::nothing().with_memory();

@@ -48,10 +48,6 @@ const MEMORY_MAX: u64 = 768 << 20;
 /// Longest frame: a prompt and its conversation, several times over.
 const FRAME_BYTES_MAX: usize = 128 << 20;
 
-/// Variables of the environment that a process needs to start on some system; it gets no other.
-const ENVIRONMENT: &[&str] =
-    &["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT", "SystemRoot", "TMPDIR", "TEMP"];
-
 /// Why a question was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SandboxError {
@@ -169,12 +165,11 @@ impl Running {
     }
 
     fn spawn(command: &WorkerCommand) -> io::Result<Self> {
-        let kept = ENVIRONMENT.iter().filter_map(|name| Some((name, env::raw(name)?)));
         let mut child = tokio::process::Command::new(&command.program)
             .args(&command.arguments)
             .arg(SANDBOX_FLAG)
             .env_clear()
-            .envs(kept)
+            .envs(env::bare())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -2,8 +2,8 @@
 //!
 //! A worker reads files that strangers made and computes for devices of other people. So it gives up
 //! what it does not need before it reads a byte of theirs: new privileges, sockets that leave this
-//! machine, other processes' memory, and (in [`worker`]) files that it could change or (in
-//! [`sandbox`]) all files. A process may do that to itself without any privilege, and all that it
+//! machine (but in [`listener`]), other processes' memory, and (in [`worker`]) files that it could
+//! change or (in [`sandbox`] and [`listener`]) all files. A process may do that to itself without any privilege, and all that it
 //! starts inherits it; code that runs between fork and exec would be unsafe. Reading stays open to a
 //! worker: which files it has to load is told later, and they may lie anywhere.
 //!
@@ -93,6 +93,59 @@ pub fn sandbox() -> Vec<String> {
     system::sandbox()
 }
 
+/// The same for a process that listens to a network and needs nothing else: no file, no driver.
+/// `memory` is what it may take more than now, in bytes, where the system counts that.
+pub fn listener(memory: u64) -> Vec<String> {
+    no_core_dumps();
+    let open = system::listener();
+    memory_limit(memory);
+    open
+}
+
+/// So many seconds of a processor from now on, and up to one more: the system counts whole ones. The
+/// process ends at the limit. Where that cannot be set, only the node's watch is left.
+#[cfg(unix)]
+pub fn processor_limit(seconds: u32) {
+    use rustix::process::Resource;
+    use rustix::time::{ClockId, clock_gettime};
+
+    let taken = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
+    let taken = u64::try_from(taken).unwrap_or_default();
+    lower(Resource::Cpu, taken + 1 + u64::from(seconds));
+}
+
+/// Nothing here limits itself.
+#[cfg(not(unix))]
+pub fn processor_limit(_seconds: u32) {}
+
+/// So many bytes more than now. The process ends when it wants more. Where that cannot be set, only
+/// the node's watch is left.
+#[cfg(target_os = "linux")]
+pub fn memory_limit(bytes: u64) {
+    // Read as text, so that no crate is needed for one number (proc_pid_status(5)).
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    if let Some(kib) = kib {
+        lower(rustix::process::Resource::Data, (kib << 10) + bytes);
+    }
+}
+
+/// Only Linux counts what is mapped.
+#[cfg(not(target_os = "linux"))]
+pub fn memory_limit(_bytes: u64) {}
+
+/// Sets the soft limit: that may be raised again for the next question, and what it does at the
+/// limit is to end.
+#[cfg(unix)]
+fn lower(resource: rustix::process::Resource, to: u64) {
+    use rustix::process::{Rlimit, getrlimit, setrlimit};
+
+    let maximum = getrlimit(resource).maximum;
+    let current = Some(maximum.map_or(to, |maximum| maximum.min(to)));
+    let _ = setrlimit(resource, Rlimit { current, maximum });
+}
+
 /// Nothing more is given up here.
 #[cfg(not(target_os = "linux"))]
 mod system {
@@ -101,6 +154,10 @@ mod system {
     }
 
     pub(super) fn sandbox() -> Vec<String> {
+        worker()
+    }
+
+    pub(super) fn listener() -> Vec<String> {
         worker()
     }
 }
@@ -150,6 +207,20 @@ mod system {
         ]
     } }"#;
 
+    /// The same for a process that listens to a network: it may open sockets, and start nothing.
+    const LISTENER_FILTER: &str = r#"{ "listener": {
+        "mismatch_action": "allow",
+        "match_action": { "errno": 13 },
+        "filter": [
+            { "syscall": "execve" },
+            { "syscall": "execveat" },
+            { "syscall": "io_uring_setup" },
+            { "syscall": "process_vm_readv" },
+            { "syscall": "process_vm_writev" },
+            { "syscall": "ptrace" }
+        ]
+    } }"#;
+
     /// The version of Landlock whose kinds of access are meant; an older kernel has fewer of them,
     /// and keeps those.
     const LANDLOCK: ABI = ABI::V3;
@@ -162,23 +233,33 @@ mod system {
         let temporary = std::env::temp_dir();
         let caches = BaseDirs::new().map(|folders| folders.cache_dir().to_owned());
         let open = ["/dev".into(), temporary].into_iter().chain(caches).collect();
-        confined(files(writing, open, writing))
+        confined(files(writing, open, writing), FILTER)
     }
 
     pub(super) fn sandbox() -> Vec<String> {
         // It reads there what it takes itself.
         let reading = AccessFs::from_read(LANDLOCK);
-        confined(files(AccessFs::from_all(LANDLOCK), vec!["/proc".into()], reading))
+        confined(files(AccessFs::from_all(LANDLOCK), vec!["/proc".into()], reading), FILTER)
+    }
+
+    pub(super) fn listener() -> Vec<String> {
+        let reading = AccessFs::from_read(LANDLOCK);
+        let files = files(AccessFs::from_all(LANDLOCK), vec!["/proc".into()], reading);
+        confined(files, LISTENER_FILTER)
     }
 
     /// All else that is given up: no more privileges, nobody without them reads its memory, and the
-    /// calls of [`FILTER`]. What is left open.
-    fn confined(files: Result<(), Failed>) -> Vec<String> {
+    /// calls of a `filter`. What is left open.
+    fn confined(files: Result<(), Failed>, filter: &str) -> Vec<String> {
         let privileges = rustix::thread::set_no_new_privs(true).map_err(Failed::from);
         let behaviour = rustix::process::DumpableBehavior::NotDumpable;
         let memory = rustix::process::set_dumpable_behavior(behaviour).map_err(Failed::from);
-        let held =
-            [("files", files), ("privileges", privileges), ("memory", memory), ("calls", filter())];
+        let held = [
+            ("files", files),
+            ("privileges", privileges),
+            ("memory", memory),
+            ("calls", refuse(filter)),
+        ];
         let open = |(what, held): (&str, Result<(), Failed>)| {
             held.err().map(|error| format!("{what}: {error}"))
         };
@@ -200,8 +281,8 @@ mod system {
         }
     }
 
-    fn filter() -> Result<(), Failed> {
-        let filters = compile_from_json(FILTER.as_bytes(), ARCH.try_into()?)?;
+    fn refuse(filter: &str) -> Result<(), Failed> {
+        let filters = compile_from_json(filter.as_bytes(), ARCH.try_into()?)?;
         for filter in filters.values() {
             apply_filter_all_threads(filter)?;
         }

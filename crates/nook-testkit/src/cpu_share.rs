@@ -72,6 +72,12 @@ impl CpuShare {
         words.into_iter().chain([self.folder.clone().into()]).collect()
     }
 
+    /// Puts a process that runs already into this share.
+    pub fn take_in(&self, pid: u32) -> anyhow::Result<()> {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string())
+            .context("a process cannot be put into a share of the processors")
+    }
+
     fn dissolve(&self) -> io::Result<()> {
         let parent = self.folder.parent().unwrap_or(Path::new(SECOND));
         for pid in fs::read_to_string(self.folder.join("cgroup.procs"))?.lines() {

@@ -47,7 +47,7 @@ pub use known::{Case, chat_cases, story_cases};
 pub use lender::{Garbage, Lender, Recorded};
 pub use node::Node;
 pub use plan::NodePlan;
-pub use process::{Signal, Standstill, Throttle, interrupted, signal, workers_of};
+pub use process::{Signal, Standstill, Throttle, descendants, interrupted, signal, workers_of};
 pub use program::nook;
 pub use proxy::{Cable, Proxy, Weather};
 pub use secrets::{Secrets, files_below};

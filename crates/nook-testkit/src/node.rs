@@ -293,6 +293,12 @@ impl Node {
         children(self.child.id()).into_iter().filter(|pid| is_worker(*pid)).collect()
     }
 
+    /// Its process that looks for devices, if one runs.
+    #[must_use]
+    pub fn discovery(&self) -> Option<u32> {
+        children(self.child.id()).into_iter().find(|pid| lives(*pid) && has(*pid, b"--discovery"))
+    }
+
     /// Waits until it has no worker process any more, and so none of their memory, and knows it.
     pub async fn until_no_worker(&self) -> anyhow::Result<()> {
         let end = clock::now() + STATE_LIMIT;
@@ -402,11 +408,16 @@ impl Drop for Node {
     }
 }
 
-/// Process numbers come back, and a node has processes for what strangers wrote as well.
+/// Process numbers come back, and a node has processes for what strangers wrote and for discovery
+/// as well.
 fn is_worker(pid: u32) -> bool {
+    lives(pid) && has(pid, b"worker") && !has(pid, b"--sandbox") && !has(pid, b"--discovery")
+}
+
+/// Whether a process was started with the word `wanted`.
+fn has(pid: u32, wanted: &[u8]) -> bool {
     let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let has = |wanted: &[u8]| words.split(|byte| *byte == 0).any(|word| word == wanted);
-    lives(pid) && has(b"worker") && !has(b"--sandbox")
+    words.split(|byte| *byte == 0).any(|word| word == wanted)
 }
 
 /// Words that make a program end with the test program, should that be killed; none where the

@@ -190,6 +190,18 @@ pub async fn workers_of(house: &NodeHandle) -> Result<Vec<u32>, NodeError> {
     Ok(vitals.workers.into_iter().map(|worker| worker.pid).collect())
 }
 
+/// The processes that `parent` has started, and those that they have, as far as they still run.
+#[must_use]
+pub fn descendants(parent: u32) -> Vec<u32> {
+    let mut found = children(parent);
+    let mut at = 0;
+    while let Some(pid) = found.get(at) {
+        found.extend(children(*pid));
+        at += 1;
+    }
+    found
+}
+
 /// The processes that `parent` has started and that still run.
 pub(crate) fn children(parent: u32) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else {

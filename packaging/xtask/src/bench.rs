@@ -28,6 +28,8 @@ enum Bench {
     Pipeline,
     /// From fresh installations to a reply of all: the program `bench-home`
     Home,
+    /// What strangers and hostile programs cost a node that helps: the program `bench-flood`
+    Flood,
     /// How fast the engine is, alone and against llama.cpp: the program `bench-engine`
     Engine,
     /// What a long reply costs the window's page while it streams, in Chromium: frames and memory
@@ -64,6 +66,7 @@ fn run_arguments(bench: Bench) -> Vec<&'static str> {
         Bench::Walk => &["--bin", "bench-walk"][..],
         Bench::Pipeline => &["--bin", "bench-pipeline"],
         Bench::Home => &["--bin", "bench-home"],
+        Bench::Flood => &["--bin", "bench-flood"],
         // Only kernels and model are built: whoever tunes them waits for nothing else.
         Bench::Engine => &["--no-default-features", "--bin", "bench-engine"],
         Bench::Window => &[],
@@ -100,7 +103,7 @@ mod tests {
     fn an_unknown_bench_is_refused_and_the_known_are_named() {
         let said = parsed(&["motor"]).unwrap_err().to_string();
         assert!(
-            said.contains("motor") && said.contains("walk, pipeline, home, engine, window"),
+            said.contains("motor") && said.contains("walk, pipeline, home, flood, engine, window"),
             "{said}"
         );
     }

@@ -23,8 +23,9 @@ use crate::setup::{self, Purpose, SetupOptions};
 use crate::stages::{build, package, ui};
 use crate::{outside, say};
 
-mod contents;
+pub(crate) mod contents;
 mod cuda;
+pub(crate) mod first_words;
 pub(crate) mod look;
 mod needs;
 mod notices;

@@ -365,9 +365,10 @@ def close_windows() -> None:
 def is_worker(pid: int) -> bool:
     """Whether a process is a worker of some node."""
     try:
-        return b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
+    return b"worker" in words and b"--socket" in words
 
 
 def is_program(pid: int) -> bool:

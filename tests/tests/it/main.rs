@@ -10,6 +10,7 @@ mod audit;
 #[cfg(target_os = "linux")]
 mod awake;
 mod bench_engine;
+mod bench_flood;
 mod bench_home;
 mod bench_pipeline;
 mod bench_walk;

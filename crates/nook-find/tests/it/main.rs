@@ -4,3 +4,5 @@
 
 mod air;
 mod mdns;
+#[cfg(unix)]
+mod process;

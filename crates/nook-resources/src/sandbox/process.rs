@@ -35,7 +35,7 @@ const RENDERING_BYTES: u64 = (256 + 64) << 20;
 pub fn sandbox_main() -> ExitCode {
     // Its node says of its workers what this system leaves open.
     let _ = confinement::sandbox();
-    limits::processor(SETUP_SECONDS);
+    confinement::processor_limit(SETUP_SECONDS);
     let worked = std::thread::Builder::new()
         .name("sandbox".to_owned())
         .stack_size(STACK_BYTES)
@@ -52,10 +52,10 @@ fn work() -> Option<()> {
     let setup = postcard::from_bytes(&frames.recv().ok()?).ok()?;
     let ready = Sandboxed::new(setup)?;
     say(b"ready")?;
-    limits::memory(if ready.is_for_forms() { FORM_BYTES } else { RENDERING_BYTES });
+    confinement::memory_limit(if ready.is_for_forms() { FORM_BYTES } else { RENDERING_BYTES });
     loop {
         let Ok(seconds) = frames.recv_timeout(IDLE_LIMIT) else { return Some(()) };
-        limits::processor(u32::from_le_bytes(seconds.try_into().ok()?));
+        confinement::processor_limit(u32::from_le_bytes(seconds.try_into().ok()?));
         let question = frames.recv().ok()?;
         let answer = ready.answer(serde_json::from_slice(&question).ok()?)?;
         drop(question);
@@ -99,50 +99,4 @@ fn say(frame: &[u8]) -> Option<()> {
     stdout.write_all(&length.to_le_bytes()).ok()?;
     stdout.write_all(frame).ok()?;
     stdout.flush().ok()
-}
-
-/// Limits that fail to be set leave the node's watch.
-#[cfg(unix)]
-mod limits {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    use rustix::time::{ClockId, clock_gettime};
-
-    /// So many seconds of a processor from now on, and up to one more: the system counts whole ones.
-    pub(super) fn processor(seconds: u32) {
-        let taken = clock_gettime(ClockId::ProcessCPUTime).tv_sec;
-        let taken = u64::try_from(taken).unwrap_or_default();
-        lower(Resource::Cpu, taken + 1 + u64::from(seconds));
-    }
-
-    /// So many bytes more than now.
-    #[cfg(target_os = "linux")]
-    pub(super) fn memory(bytes: u64) {
-        // Read as text, so that no crate is needed for one number (proc_pid_status(5)).
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        if let Some(kib) = kib {
-            lower(Resource::Data, (kib << 10) + bytes);
-        }
-    }
-
-    /// Only Linux counts what is mapped.
-    #[cfg(not(target_os = "linux"))]
-    pub(super) fn memory(_bytes: u64) {}
-
-    /// Sets the soft limit: that may be raised again for the next question, and what it does at the
-    /// limit is to end.
-    fn lower(resource: Resource, to: u64) {
-        let maximum = getrlimit(resource).maximum;
-        let current = Some(maximum.map_or(to, |maximum| maximum.min(to)));
-        let _ = setrlimit(resource, Rlimit { current, maximum });
-    }
-}
-
-/// Nothing here limits itself.
-#[cfg(not(unix))]
-mod limits {
-    pub(super) fn processor(_seconds: u32) {}
-
-    pub(super) fn memory(_bytes: u64) {}
 }

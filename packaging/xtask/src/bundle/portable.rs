@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use cargo_metadata::MetadataCommand;
 
 use crate::bundle::contents::fresh;
+use crate::bundle::first_words::{self, Times, timed};
 use crate::outside;
 use crate::places::Places;
 use crate::process::Program;
@@ -59,8 +60,8 @@ pub(crate) fn version(places: &Places) -> Result<String> {
 }
 
 /// Unpacks the archive, installs it into a made-up home twice, runs what is there and takes it out
-/// again.
-pub(crate) fn prove(places: &Places, archive: &Path) -> Result<()> {
+/// again. How long installing and the first words took.
+pub(crate) fn prove(places: &Places, archive: &Path) -> Result<Times> {
     let place = places.made("portable-proof")?;
     let (unpacked, home) = (place.join("unpacked"), place.join("home"));
     fresh(&unpacked)?;
@@ -76,7 +77,7 @@ pub(crate) fn prove(places: &Places, archive: &Path) -> Result<()> {
     let theirs = home.join(".local/share/inglenook/settings.toml");
     fs::create_dir_all(theirs.parent().unwrap_or(&home))?;
     fs::write(&theirs, "")?;
-    install(&[]).run()?;
+    let installing = timed(|| install(&[]).run())?;
     let prefix = home.join(".local");
     // An earlier version had a file that this one has not.
     let list = prefix.join("share/doc/inglenook/installed.txt");
@@ -87,6 +88,8 @@ pub(crate) fn prove(places: &Places, archive: &Path) -> Result<()> {
     ensure!(!prefix.join("share/zzz").exists(), "what only an earlier version had is still there");
     let said = Program::new(prefix.join("bin/nook"), &home).args(["--version"]).output()?;
     ensure!(said.contains(&version(places)?), "the installed `nook` says {said}");
+    let owner = fresh(&place.join("owner"))?.to_owned();
+    let first_words = first_words::wait(&prefix.join("bin/nook"), &owner)?;
     let held = |file: &str, what: &str| -> Result<()> {
         let text = fs::read_to_string(prefix.join(file))?;
         let wanted = format!("\"{}/bin/{what}", prefix.display());
@@ -99,7 +102,7 @@ pub(crate) fn prove(places: &Places, archive: &Path) -> Result<()> {
     let left = files_below(&home)?;
     ensure!(left == [theirs.clone()], "the script leaves {left:?}");
     ensure!(!install(&["--remove"]).succeeds(), "nothing is there to be taken out any more");
-    Ok(())
+    Ok(Times { installing, first_words })
 }
 
 fn only_folder(around: &Path) -> Result<PathBuf> {

@@ -14,6 +14,7 @@ use crate::stages::{Outcome, Round, python};
 use crate::{outside, say, setup};
 
 mod installing;
+mod rpm;
 
 /// The stage.
 pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
@@ -31,7 +32,7 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
 /// what could not be done.
 pub(crate) fn prove(places: &Places, packages: &Packages) -> Result<String> {
     let mut left_out = look::check(places, packages)?;
-    portable::prove(places, &packages.portable)?;
+    let of_portable = portable::prove(places, &packages.portable)?.say(".tar.gz");
     packages.say(places)?;
     let driven = match why_not_installed(places) {
         None => installing::prove(places, packages, |root| drive(places, packages, root))?,
@@ -41,6 +42,12 @@ pub(crate) fn prove(places: &Places, packages: &Packages) -> Result<String> {
             "driven from where it was unpacked".to_owned()
         }
     };
+    let of_rpm = rpm::prove(places, packages)?.unwrap_or_else(|why| {
+        left_out.push(why);
+        String::new()
+    });
+    let driven = [driven, of_rpm, of_portable].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>();
+    let driven = driven.join(", ");
     left_out.iter().for_each(|what| say::loud(what));
     let skipped = left_out.iter().map(|what| format!("; SKIPPED: {what}")).collect::<String>();
     Ok(format!("{}, {driven}{skipped}", packages.sizes()?))

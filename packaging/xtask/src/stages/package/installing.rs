@@ -15,6 +15,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::bundle::Packages;
+use crate::bundle::contents::fresh;
+use crate::bundle::first_words::{self, Times, timed};
 use crate::bundle::look::{self, Entry};
 use crate::places::Places;
 use crate::process::Program;
@@ -26,8 +28,6 @@ const NAME: &str = "inglenook";
 /// Another run on this machine may take so long; past it this one fails.
 const TURN_LIMIT: Duration = Duration::from_secs(10 * 60);
 const LOOK: Duration = Duration::from_millis(500);
-/// Longest that the program may take for a few words.
-const ANSWER_LIMIT: Duration = Duration::from_secs(120);
 /// First line of the lock file from before installing until after removing; below it stand the
 /// names of the packages that come along.
 const MARK: &str = "installed by `cargo xtask test`";
@@ -59,28 +59,31 @@ pub(crate) fn prove(
     ensure!(files.is_empty(), "lies here already, from no package of ours: {files:?}");
     let brought = others_that_come(places, &packages.deb)?;
     let installed = Marked::put(&mut turn, &brought, || purge(places, &brought))?;
-    let outcome = install(places, &packages.deb).and_then(|()| use_it(places, &entries, drive));
+    let outcome = timed(|| install(places, &packages.deb)).and_then(|installing| {
+        let (owner, first_words) = use_it(places, &entries, drive)?;
+        Ok((owner, Times { installing, first_words }))
+    });
     let removed = installed.remove().and_then(|()| gone(&entries, &before));
     if let (Err(_), Err(error)) = (&outcome, &removed) {
         say::loud(&format!("what was installed could not be removed either: {error:#}"));
     }
-    let owner = outcome?;
+    let (owner, times) = outcome?;
     removed?;
     owner.is_untouched()?;
-    Ok("installed, driven, removed without a trace".to_owned())
+    Ok(format!("{}, driven, removed without a trace", times.say(".deb")))
 }
 
-/// What is done between installing and removing.
+/// What is done between installing and removing, and how long the first words took.
 fn use_it(
     places: &Places,
     entries: &[Entry],
     drive: impl FnOnce(&Path) -> Result<()>,
-) -> Result<Owner> {
+) -> Result<(Owner, Duration)> {
     let missing: Vec<_> = entries.iter().filter(|entry| !entry.path.exists()).collect();
     ensure!(missing.is_empty(), "not there after installing: {missing:?}");
-    let owner = Owner::who_used_it(places)?;
+    let used = Owner::who_used_it(places)?;
     drive(Path::new("/"))?;
-    Ok(owner)
+    Ok(used)
 }
 
 /// What may lie on this machine because of this run, and is marked in the lock file. Removed on
@@ -201,25 +204,13 @@ struct Owner {
 }
 
 impl Owner {
-    /// Lets a user with a fresh home use the installed program as it comes: no option names a
-    /// folder.
-    fn who_used_it(places: &Places) -> Result<Self> {
-        let home = places.made("packages/owner")?;
-        std::fs::remove_dir_all(&home)?;
-        std::fs::create_dir(&home)?;
-        let said = Program::new("/usr/bin/nook", &home)
-            .args(["generate", "--alone", "--max-tokens", "4", "--prompt", "Once upon a time"])
-            .env("HOME", &home)
-            .env("XDG_DATA_HOME", home.join(".local/share"))
-            .env("XDG_CONFIG_HOME", home.join(".config"))
-            .without("INGLENOOK_HOME")
-            .env("INGLENOOK_KEYRING", "off")
-            .within(ANSWER_LIMIT)
-            .output()?;
-        ensure!(!said.trim().is_empty(), "the model said nothing");
+    /// Lets a user with a fresh home use the installed program.
+    fn who_used_it(places: &Places) -> Result<(Self, Duration)> {
+        let home = fresh(&places.made("packages/owner")?)?.to_owned();
+        let waited = first_words::wait(Path::new("/usr/bin/nook"), &home)?;
         let files = files_below(&home)?;
         ensure!(!files.is_empty(), "using the program left nothing in {}", home.display());
-        Ok(Self { home, files })
+        Ok((Self { home, files }, waited))
     }
 
     fn is_untouched(&self) -> Result<()> {
