@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::action::{Action, Answer, Calls, FrontEnd, UnexpectedResponse, actions};
 use crate::doctor::Finding;
 use crate::error::NodeError;
-use crate::generation::{Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
+use crate::generation::{Asker, Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::handle::NodeHandle;
 use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, StartedTurn, Turn};
 use crate::views::{
@@ -35,7 +35,7 @@ pub enum Command {
     Chats(ChatCommand),
     Settings(SettingCommand),
     Port(PortCommand),
-    Generate { request: Box<GenerateRequest>, answer: Answer<Reply> },
+    Generate { asker: Asker, request: Box<GenerateRequest>, answer: Answer<Reply> },
     Count { request: Box<GenerateRequest>, answer: Answer<Counted> },
     Embed { request: EmbedRequest, answer: Answer<Embedded> },
     Say { turn: Turn, answer: Answer<StartedTurn> },

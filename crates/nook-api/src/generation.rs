@@ -83,6 +83,15 @@ pub struct ChatMessage {
     pub text: Sensitive<String>,
 }
 
+/// Who asks for a reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asker {
+    /// The owner, in a window or a terminal: goes first.
+    Owner,
+    /// A program at the port.
+    Program,
+}
+
 /// One reply that somebody wants.
 #[derive(Debug, Clone)]
 pub struct GenerateRequest {

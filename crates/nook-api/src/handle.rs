@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::action::{Answer, FrontEnd};
 use crate::actions::{Command, Request, Response};
 use crate::error::NodeError;
-use crate::generation::{Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
+use crate::generation::{Asker, Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::requests::{PortSettings, StartedTurn, Turn};
 use crate::restart::Restart;
 use crate::views::{HouseholdView, PortRequestView, TroubleView};
@@ -164,9 +164,22 @@ impl NodeHandle {
         self.ask(|answer| Command::PortSettings { answer }).await
     }
 
-    /// Starts a reply.
+    /// Starts a reply that the owner asks for.
     pub async fn generate(&self, request: GenerateRequest) -> Result<Reply, NodeError> {
-        self.ask(|answer| Command::Generate { request: Box::new(request), answer }).await
+        self.generate_for(Asker::Owner, request).await
+    }
+
+    /// Starts a reply that a program at the port asks for: the owner goes before it.
+    pub async fn generate_for_program(&self, request: GenerateRequest) -> Result<Reply, NodeError> {
+        self.generate_for(Asker::Program, request).await
+    }
+
+    async fn generate_for(
+        &self,
+        asker: Asker,
+        request: GenerateRequest,
+    ) -> Result<Reply, NodeError> {
+        self.ask(|answer| Command::Generate { asker, request: Box::new(request), answer }).await
     }
 
     /// Counts the tokens of a prompt, also of one that is too long. It waits for no place.

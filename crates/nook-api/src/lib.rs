@@ -31,8 +31,8 @@ pub use actions::{
 };
 pub use error::{NodeError, sentence};
 pub use generation::{
-    ChatMessage, Counted, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest, LikelyToken,
-    PieceLogprobs, Prompt, Reply, ReplyPiece, Sampling, SamplingParameters,
+    Asker, ChatMessage, Counted, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest,
+    LikelyToken, PieceLogprobs, Prompt, Reply, ReplyPiece, Sampling, SamplingParameters,
 };
 pub use handle::{INBOX_COMMANDS_MAX, KeyLookup, NodeHandle, NodeParts, PortKeyHolder};
 pub use requests::{

@@ -12,8 +12,9 @@ use crate::generation::ReplyPiece;
 /// that takes nothing for too long ends it.
 pub const REPLY_EVENTS_MAX: usize = 256;
 
-/// Replies that may wait until one under way ends, asked through all front ends together: chat windows
-/// of other programs ask for titles and tags in bursts. One more is refused as busy.
+/// Replies that may wait until one under way ends, of the owner, and as many of all programs
+/// together: chat windows of other programs ask for titles and tags in bursts. One more is refused
+/// as busy.
 pub const REPLIES_WAITING_MAX: usize = 16;
 
 /// Derives what every serialisable part of a request has.

@@ -14,8 +14,8 @@ use crate::devices::DeviceEvent;
 use crate::state::State;
 use nook_api::views::TroubleView;
 use nook_api::{
-    Answer, Counted, DeviceCommand, EmbedRequest, Embedded, GenerateRequest, Reply, StartedTurn,
-    Turn,
+    Answer, Asker, Counted, DeviceCommand, EmbedRequest, Embedded, GenerateRequest, Reply,
+    StartedTurn, Turn,
 };
 use nook_host::HostEvent;
 use nook_requester::Me;
@@ -128,13 +128,13 @@ impl State {
     /// it has a place.
     pub(crate) fn generate(
         &mut self,
-        request: Box<GenerateRequest>,
+        (asker, request): (Asker, Box<GenerateRequest>),
         (conversation, placed): (Option<i64>, Option<oneshot::Sender<()>>),
         answer: Answer<Reply>,
     ) {
         match self.model(&request.model).map(Entry::digest) {
             Ok(model) => {
-                self.ask(Event::Generate { model, request, conversation, placed, answer });
+                self.ask(Event::Generate { asker, model, request, conversation, placed, answer });
             }
             Err(error) => drop(answer.send(Err(error))),
         }

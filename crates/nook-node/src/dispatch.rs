@@ -23,7 +23,9 @@ impl State {
             Command::Chats(command) => self.dispatch_chats(command),
             Command::Settings(command) => self.dispatch_settings(command),
             Command::Port(command) => self.dispatch_port(command),
-            Command::Generate { request, answer } => self.generate(request, (None, None), answer),
+            Command::Generate { asker, request, answer } => {
+                self.generate((asker, request), (None, None), answer);
+            }
             Command::Count { request, answer } => self.count(request, answer),
             Command::Embed { request, answer } => self.embed(request, answer),
             Command::Say { turn, answer } => self.say(turn, answer),

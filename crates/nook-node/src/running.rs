@@ -21,7 +21,7 @@ use crate::preferences::settings_trouble;
 use crate::state::State;
 use crate::updates::UpdateEvent;
 use nook_api::views::TroubleView;
-use nook_api::{Command, NodeError};
+use nook_api::{Asker, Command, NodeError};
 use nook_host::{HostEvent, OwnSpeed};
 use nook_library::LibraryEvent;
 use nook_requester::Event;
@@ -154,7 +154,7 @@ impl State {
     fn on_chat(&mut self, event: ChatEvent) {
         match event {
             ChatEvent::Generate { request, conversation, placed, answer } => {
-                self.generate(request, (conversation, Some(placed)), answer);
+                self.generate((Asker::Owner, request), (conversation, Some(placed)), answer);
             }
             ChatEvent::Ended(conversation) => self.ask(Event::ChatEnded(conversation)),
         }

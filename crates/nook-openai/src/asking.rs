@@ -99,7 +99,7 @@ impl Asked {
             Report::new(PortRequestKind::Reply, port.house.clone(), caller, model.clone());
         let (house, again) = (port.house.clone(), request.clone());
         let mut coming: BoxFuture<'static, _> =
-            Box::pin(async move { house.generate(again).await });
+            Box::pin(async move { house.generate_for_program(again).await });
         let come = match leaves {
             Leaves::Whole => Some(coming.as_mut().await),
             Leaves::Streamed => tokio::time::timeout(HEADERS_WITHIN, coming.as_mut()).await.ok(),
@@ -231,7 +231,7 @@ impl Asked {
             ErrorCode::ShardUnavailable | ErrorCode::PipelineStalled | ErrorCode::WorkerCrashed
         );
         let Some((house, request)) = self.again.take().filter(|_| lost) else { return false };
-        match house.generate(request).await {
+        match house.generate_for_program(request).await {
             Ok(reply) => {
                 tracing::info!(request = self.id, code, "a program's request is tried once more");
                 self.stage = Stage::come(reply);

@@ -10,18 +10,18 @@ mod keeping;
 pub(crate) mod past;
 pub(crate) mod placement;
 pub(crate) mod probing;
+pub(crate) mod queue;
 mod readiness;
 pub(crate) mod records;
 pub(crate) mod replies;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use nook_api::views::{DecisionView, PastReplyView};
-use nook_api::{Answer, Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
+use nook_api::{Answer, Asker, Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::HopVisit;
 use nook_plan::Link;
@@ -39,6 +39,7 @@ use self::keeping::Keeping;
 use self::past::PastReplies;
 use self::placement::{PlacementLook, Wishes};
 use self::probing::{Probed, Probing, Round};
+use self::queue::Queue;
 use self::readiness::Readiness;
 use self::records::{Note, Records};
 use self::replies::{ReplyJob, Waiting, count};
@@ -50,6 +51,8 @@ use crate::reply::Me;
 pub enum Event {
     /// A front end wants a reply.
     Generate {
+        /// Who that is.
+        asker: Asker,
         /// Which model is meant by the request's name.
         model: ModelDigest,
         /// What is to be answered, and how.
@@ -280,12 +283,8 @@ pub struct Requester {
     whole_offers: BTreeMap<PeerId, OffloadOffers>,
     /// The models that are open, with what earlier replies left.
     open_models: OpenModelCache,
-    /// Each reply under way holds a clone, so that whatever ends it is counted.
-    under_way: Arc<()>,
-    /// Replies that wait for one of those to end, in order; at most [`REPLIES_WAITING_MAX`].
-    ///
-    /// [`REPLIES_WAITING_MAX`]: nook_api::REPLIES_WAITING_MAX
-    waiting: VecDeque<Waiting>,
+    /// Replies under way, and those that wait for their turn.
+    queue: Queue,
 }
 
 impl Requester {
@@ -303,16 +302,15 @@ impl Requester {
             awaiting: Awaiting::default(),
             whole_offers: BTreeMap::new(),
             open_models,
-            under_way: Arc::new(()),
-            waiting: VecDeque::new(),
+            queue: Queue::default(),
         }
     }
 
     /// Takes in an event; what is to be done now, in order.
     pub fn on(&mut self, event: Event, around: &Surroundings<'_>) -> Vec<Effect> {
         match event {
-            Event::Generate { model, request, conversation, placed, answer } => {
-                let asked = Waiting { model, request, conversation, answer };
+            Event::Generate { asker, model, request, conversation, placed, answer } => {
+                let asked = Waiting { asker, model, request, conversation, answer };
                 let (has_place, effects) = self.generate(asked, around);
                 if let Some(placed) = placed.filter(|_| has_place) {
                     // Whoever asked may have left.
@@ -408,12 +406,12 @@ impl Requester {
 
     /// Replies of this device that are under way.
     pub fn replies_running(&self) -> usize {
-        Arc::strong_count(&self.under_way).saturating_sub(1)
+        self.queue.running()
     }
 
     /// Replies that wait for one of those to end.
     pub fn replies_waiting(&self) -> usize {
-        self.waiting.len()
+        self.queue.waiting()
     }
 
     /// How fast the devices compute, and how far away they are.

@@ -140,7 +140,7 @@ impl Runner {
     /// Makes a reply from its first look at the model to its end. Its slot is free again
     /// afterwards.
     async fn make(self, job: ReplyJob) {
-        let ReplyJob { listed, request, mut answer, slot: _slot, terms } = job;
+        let ReplyJob { listed, request, mut answer, place: _place, terms } = job;
         let begun = self.begin(listed, request, &mut answer).await;
         let (ready, model) = match begun {
             Ok(begun) => begun,

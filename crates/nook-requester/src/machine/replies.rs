@@ -11,16 +11,20 @@ use nook_plan::{Ends, OffloadPolicy, Width};
 use nook_store::{ActivationChoice, InferenceSettings};
 
 use crate::choice::Question;
+use crate::machine::queue::Place;
 use crate::machine::{Effect, Requester, Surroundings, Task, Work};
 use crate::reply::CacheCosts;
 use nook_api::views::Wording;
-use nook_api::{Answer, Counted, GenerateRequest, NodeError, REPLIES_WAITING_MAX, Reach, Reply};
+use nook_api::{
+    Answer, Asker, Counted, GenerateRequest, NodeError, REPLIES_WAITING_MAX, Reach, Reply,
+};
 use nook_resources::catalogue::Entry;
 use nook_resources::open_models::Listed;
 
 /// A reply that was asked for, and may have to wait for its turn.
 #[derive(Debug)]
 pub(crate) struct Waiting {
+    pub(crate) asker: Asker,
     pub(crate) model: ModelDigest,
     pub(crate) request: Box<GenerateRequest>,
     /// The kept conversation that it belongs to.
@@ -34,8 +38,8 @@ pub(crate) struct ReplyJob {
     pub(crate) listed: Listed,
     pub(crate) request: GenerateRequest,
     pub(crate) answer: Answer<Reply>,
-    /// The reply's place among those under way; given back when it is dropped.
-    pub(crate) slot: Arc<()>,
+    /// The reply's place among those under way.
+    pub(crate) place: Place,
     pub(crate) terms: ReplyTerms,
 }
 
@@ -68,36 +72,41 @@ impl Requester {
         around: &Surroundings<'_>,
     ) -> (bool, Vec<Effect>) {
         let Some(entry) = around.entry(asked.model) else {
-            // It was removed while the request was on its way, or waited.
+            // It was removed while the request was on its way.
             let _ = asked.answer.send(Err(ErrorCode::NotFound.into()));
             return (false, Vec::new());
         };
-        if self.replies_running() < replies_max(around) {
-            return (true, vec![self.begin(entry, asked, around)]);
+        if let Some(place) = self.queue.place(asked.asker, replies_max(around)) {
+            return (true, vec![self.begin(entry, (asked, place), around)]);
         }
-        // Whoever has left meanwhile needs no place.
-        self.waiting.retain(|waiting| !waiting.answer.is_closed());
-        if self.waiting.len() < REPLIES_WAITING_MAX {
-            self.waiting.push_back(asked);
-            return (true, Vec::new());
+        match self.queue.wait(asked) {
+            Ok(()) => (true, Vec::new()),
+            Err(refused) => {
+                let _ = refused.answer.send(Err(all_busy(self.replies_running())));
+                (false, Vec::new())
+            }
         }
-        let _ = asked.answer.send(Err(all_busy(self.replies_running())));
-        (false, Vec::new())
     }
 
-    /// A reply of this device ended: the next one that waits begins.
+    /// A reply of this device ended: the next ones that wait begin.
     pub(super) fn reply_ended(&mut self, around: &Surroundings<'_>) -> Vec<Effect> {
         let mut effects = Vec::new();
-        while self.replies_running() < replies_max(around) {
-            let Some(next) = self.waiting.pop_front() else { break };
-            if !next.answer.is_closed() {
-                effects.extend(self.generate(next, around).1);
+        while let Some((next, place)) = self.queue.next(replies_max(around)) {
+            match around.entry(next.model) {
+                Some(entry) => effects.push(self.begin(entry, (next, place), around)),
+                // It was removed while the request waited.
+                None => drop(next.answer.send(Err(ErrorCode::NotFound.into()))),
             }
         }
         effects
     }
 
-    fn begin(&mut self, entry: &Entry, asked: Waiting, around: &Surroundings<'_>) -> Effect {
+    fn begin(
+        &mut self,
+        entry: &Entry,
+        (asked, place): (Waiting, Place),
+        around: &Surroundings<'_>,
+    ) -> Effect {
         let (listed, file) = (entry.listed.clone(), entry.file.clone());
         let Waiting { request, conversation, answer, .. } = asked;
         let request = *request;
@@ -124,12 +133,11 @@ impl Requester {
             cache_costs: CacheCosts::of(file, &question.facts),
             question,
         };
-        let slot = self.under_way.clone();
         Effect::Start(Task(Work::Reply(Box::new(ReplyJob {
             listed,
             request,
             answer,
-            slot,
+            place,
             terms,
         }))))
     }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::choice::outlook::{Outlook, Present, Wanted};
 use crate::machine::probing::Asked;
-use nook_api::{Prompt, REPLIES_WAITING_MAX, Reach, Sampling};
+use nook_api::{Asker, Prompt, REPLIES_WAITING_MAX, Reach, Sampling};
 use nook_resources::adverts::Heard;
 use nook_resources::file_place::FilePlace;
 use nook_resources::testing::no_sandboxes;
@@ -128,6 +128,10 @@ impl Scene {
     }
 
     fn ask(&mut self, model: ModelDigest) -> String {
+        self.ask_as(Asker::Program, model)
+    }
+
+    fn ask_as(&mut self, asker: Asker, model: ModelDigest) -> String {
         let (answer, receiver) = oneshot::channel();
         self.answers.push(receiver);
         let request = GenerateRequest {
@@ -140,7 +144,7 @@ impl Scene {
             reach: Reach::House,
         };
         let request = Box::new(request);
-        self.on(Event::Generate { model, request, conversation: None, placed: None, answer })
+        self.on(Event::Generate { asker, model, request, conversation: None, placed: None, answer })
     }
 
     /// What the reply with this number was refused with.
@@ -220,6 +224,30 @@ fn replies_wait_for_a_place_begin_in_order_and_beyond_the_queue_are_refused() {
     // A task that was lost tells nobody: the next tick finds its place free.
     scene.jobs.clear();
     assert_eq!(scene.wait(1), ["reply"]);
+}
+
+#[test]
+fn the_owner_goes_before_programs_and_is_refused_nothing_that_they_took() {
+    let mut scene = Scene::new();
+    scene.settings.inference.max_concurrent_pipelines = 2;
+    for _ in 0..2 {
+        assert_eq!(scene.ask(MODEL), "reply");
+    }
+    for _ in 0..REPLIES_WAITING_MAX {
+        assert_eq!(scene.ask(MODEL), "");
+    }
+    assert_eq!(scene.ask(MODEL), "");
+    assert_eq!(scene.refusal(2 + REPLIES_WAITING_MAX), Some(ErrorCode::Busy));
+    // Programs have all places and the whole queue; the owner has one more of each.
+    assert_eq!(scene.ask_as(Asker::Owner, MODEL), "reply");
+    assert_eq!(scene.ask_as(Asker::Owner, MODEL), "", "one more, not many");
+    assert_eq!(scene.requester.replies_running(), 3);
+    // Two have ended, and one place is free: the owner waits for none of the sixteen.
+    let last = scene.jobs.pop();
+    scene.jobs.clear();
+    assert_eq!(scene.on(Said::ReplyEnded), "reply, over");
+    drop(last);
+    assert_eq!(scene.requester.replies_waiting(), REPLIES_WAITING_MAX);
 }
 
 #[test]

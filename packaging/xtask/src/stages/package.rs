@@ -46,7 +46,8 @@ pub(crate) fn prove(places: &Places, packages: &Packages) -> Result<String> {
         left_out.push(why);
         String::new()
     });
-    let driven = [driven, of_rpm, of_portable].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>();
+    let driven =
+        [driven, of_rpm, of_portable].into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>();
     let driven = driven.join(", ");
     left_out.iter().for_each(|what| say::loud(what));
     let skipped = left_out.iter().map(|what| format!("; SKIPPED: {what}")).collect::<String>();

@@ -20,8 +20,9 @@ pub(crate) const INSTANCES: u32 = 10_000;
 /// Programs that ask at one time.
 pub(crate) const CLIENTS: usize = 64;
 
-/// Group and port of multicast DNS (RFC 6762).
-const MDNS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)), 5353);
+/// Port of multicast DNS (RFC 6762). What is sent to it is read whether it was sent to one or to
+/// all, and the network of this thread has no way to all.
+const MDNS_PORT: u16 = 5353;
 
 /// Between two announcements: a thousand in a second.
 const ANNOUNCE_PAUSE: Duration = Duration::from_millis(1);
@@ -75,7 +76,8 @@ pub(crate) fn attack(kinds: &[Attack], victim: &Victim, done: &Done) -> JoinSet<
             }
             Attack::Announcements => {
                 let made = Rc::clone(&done.announcements);
-                going.spawn_local(async move { announce(&made).await });
+                let to = SocketAddr::new(victim.links.ip(), MDNS_PORT);
+                going.spawn_local(async move { announce(to, &made).await });
             }
             Attack::Requests => {
                 for number in 0..CLIENTS {
@@ -113,11 +115,11 @@ async fn occupy(number: usize, to: SocketAddr, made: &Cell<u64>) {
     }
 }
 
-async fn announce(made: &Cell<u64>) {
+async fn announce(to: SocketAddr, made: &Cell<u64>) {
     let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).await else { return };
     for number in (0..INSTANCES).cycle() {
         // A full queue loses one; the next round says it again.
-        if socket.send_to(&instance(number), MDNS).await.is_ok() {
+        if socket.send_to(&instance(number), to).await.is_ok() {
             count(made);
         }
         tokio::time::sleep(ANNOUNCE_PAUSE).await;

@@ -1,7 +1,7 @@
 //! `cargo xtask bench flood`: what strangers and hostile programs cost a node that helps.
 //!
-//! Two nodes as they are installed, each in a network namespace with a share of the cores to itself.
-//! One asks, the other helps; a third machine, which is this program with another share, attacks the
+//! Two nodes, each in a network namespace with a share of the cores to itself. One asks, the other
+//! helps; a third machine, which is this program with another share, attacks the
 //! one that helps: connections that say nothing, devices that do not exist, and programs that ask
 //! for what takes most. Measured is how fast the replies of the one that asks are, what the one that
 //! helps takes of memory, and how long its own window waits. Measures and prints; nothing is

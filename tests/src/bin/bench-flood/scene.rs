@@ -11,6 +11,7 @@ use nook_kernels::Format;
 use nook_model::synthetic::Recipe;
 use nook_testkit::{CpuShare, Footprint, Household, Node, NodePlan, Wish, descendants};
 use nook_tests::figures::Spread;
+use nook_tests::report::loud;
 use serde::Serialize;
 
 use crate::attacks::{Attack, Done, Victim, attack};
@@ -28,6 +29,10 @@ const CORES_ATTACKING: f64 = 0.7;
 const MODEL: &str = "household";
 const PORT: u16 = 4587;
 
+/// What the one that helps computes of it, of twelve layers. It is always asked: what is measured is
+/// what happens to it then, and not whether it is worth asking.
+const LAYERS: &str = "1-10";
+
 /// Tokens of a reply that is measured, and of one that the window asks for.
 const TOKENS: u32 = 48;
 const TOKENS_SHORT: u32 = 2;
@@ -37,9 +42,6 @@ const WINDOW_PAUSE: Duration = Duration::from_millis(500);
 
 /// Between two looks at memory.
 const MEMORY_PAUSE: Duration = Duration::from_millis(200);
-
-/// Longest wait until help has arrived.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// What was measured of one phase.
 #[derive(Debug, Clone, Serialize)]
@@ -85,8 +87,9 @@ impl Scene {
             [share.prefix(), one_thread.into()].concat()
         };
         let plans = [
-            NodePlan::installed(ASKING).behind(behind(asking)),
-            NodePlan::installed(HELPING)
+            NodePlan::new(ASKING).behind(behind(asking)),
+            NodePlan::new(HELPING)
+                .offering(LAYERS)
                 .behind(behind(helping))
                 .with_port()
                 .with("port.address", format!("\"0.0.0.0:{PORT}\""))
@@ -96,7 +99,9 @@ impl Scene {
         anyhow::ensure!(house.bridge().is_some(), "there are no network namespaces here");
         let file = house.folder().join("household.gguf");
         recipe().write(&file)?;
-        house.asking().import(&file, Some(MODEL)).await?;
+        for node in house.nodes() {
+            node.import(&file, Some(MODEL)).await?;
+        }
         house.pair_seen(0, 1, Trust::Trusted).await?;
         house.node(1).share(true).await?;
         let helper = house.node(1);
@@ -122,14 +127,9 @@ impl Scene {
     }
 
     async fn until_helped(&self) -> anyhow::Result<()> {
-        let end = clock::now() + LIMIT;
-        for number in 0.. {
-            let told = self.house.asking().answer(&wish(number)).await?;
-            if told.uses(HELPING) {
-                return Ok(());
-            }
-            anyhow::ensure!(clock::now() < end, "nobody helps within {LIMIT:?}");
-        }
+        self.house.until_all_lend(MODEL).await?;
+        let told = self.house.asking().answer(&wish(0)).await?;
+        anyhow::ensure!(told.uses(HELPING), "nobody helps: {told:?}");
         Ok(())
     }
 
@@ -175,6 +175,11 @@ impl Scene {
             let told = self.house.asking().answer(&wish(1_000 + number)).await?;
             let tokens = told.ids.len().saturating_sub(1) as f64;
             // One that went alone shows that the helper was given up, which is the worst case.
+            if !told.uses(HELPING) {
+                let why = self.house.asking().pipeline().await?.last;
+                let left_out = why.map(|it| it.left_out.into_iter().map(|it| it.why));
+                loud(&format!("alone: {:?}", left_out.map(Iterator::collect::<Vec<_>>)));
+            }
             let rate = tokens * 1e3 / (told.total_ms - told.first_token_ms).max(1e-3);
             rates.push(if told.uses(HELPING) { rate } else { 0.0 });
             if clock::now() >= end {
@@ -199,8 +204,11 @@ async fn look(node: &Node, window: &mut Window) {
         let answered = node.view().await.is_ok();
         window.longest_ms = window.longest_ms.max(milliseconds(begun));
         let text = format!("{number}. Once upon a time");
-        let said = node.answer(&Wish::text(&text, TOKENS_SHORT)).await.is_ok();
-        window.refused += u64::from(!answered) + u64::from(!said);
+        let said = node.answer(&Wish::text(&text, TOKENS_SHORT)).await;
+        if let Err(error) = &said {
+            loud(&format!("the window was refused: {error:#}"));
+        }
+        window.refused += u64::from(!answered) + u64::from(said.is_err());
         tokio::time::sleep(WINDOW_PAUSE).await;
     }
 }

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 
+use crate::bundle::Packages;
 use crate::bundle::contents::fresh;
 use crate::bundle::first_words::{self, Times, timed};
-use crate::bundle::Packages;
 use crate::outside;
 use crate::places::Places;
 use crate::process::Program;
