@@ -53,6 +53,6 @@ pub(crate) fn model(name: &str) -> Value {
     json!({
         "name": name, "title": name, "digest": name, "architecture": "llama",
         "quantisation": "Q8_0", "layers": 4, "context_length": 512, "file_bytes": 1,
-        "built_in": false, "added": 0, "owned": false, "fit": {"kind": "here", "devices": []},
+        "built_in": false, "added": 0, "owned": false, "file": "", "fit": {"kind": "here", "devices": []},
     })
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod debug;
+mod privacy;
 mod settings;
 
 use std::path::PathBuf;
@@ -12,6 +13,7 @@ use nook_base::{ActivationDtype, Backend};
 
 pub(crate) use bench::Bench;
 pub(crate) use debug::{Debug, DebugLogits, DebugSubject, DebugTemplate, IsaChoice};
+pub(crate) use privacy::{Privacy, PrivacyAction, PrivacyMeasure};
 pub(crate) use settings::{SettingsAction, SettingsWish};
 
 use crate::endings;
@@ -57,6 +59,8 @@ pub(crate) enum Command {
     /// Measure how fast the processor and the graphics cards of this computer compute a model, and compare what
     /// they compute. Needs no running node.
     Bench(Bench),
+    /// Measure what whoever owns a helping computer could read. Needs no running node.
+    Privacy(Privacy),
     /// Look for a new version of Inglenook, and install it where it came as the portable package.
     Update(Update),
     /// Print the script with which a shell completes this command.

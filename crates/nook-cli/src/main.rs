@@ -3,7 +3,7 @@
 //! A thin front end: arguments are read in `arguments`, every command talks to a node over the
 //! control socket (`connection` connects to the running one, or starts one for the length of the
 //! command), and `output` is the only place that prints, `endings` knows the exit statuses. `debug`,
-//! `bench` and `manual` need no node: they look into files, and at the command line itself. Started as
+//! `bench`, `privacy` and `manual` need no node: they look into files, and at the command line itself. Started as
 //! `nook worker` it is the worker process.
 
 mod arguments;
@@ -24,6 +24,7 @@ mod output;
 #[cfg(test)]
 mod pages;
 mod pipeline;
+mod privacy;
 mod settings;
 mod timeline;
 mod up;
@@ -84,6 +85,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Command::Update(wish) => update::run(home, wish).await,
         Command::Debug(debug) => debug::run(debug),
         Command::Bench(bench) => bench::run(bench).await,
+        Command::Privacy(wish) => privacy::run(home, wish).await,
         Command::Completions { shell } => manual::completions(shell),
         Command::Manual { folder } => manual::write(&folder),
     }

@@ -107,6 +107,7 @@ impl Entry {
             built_in: self.built_in,
             added: self.added,
             owned: self.owned,
+            file: self.file.path().display().to_string(),
             ends_bytes: self.ends_only.then(|| self.bytes_here()),
             fit,
         }

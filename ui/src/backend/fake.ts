@@ -342,7 +342,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     if (!path.endsWith('.gguf')) return refuse('bad_model', `${path} is not a GGUF file.`);
     const name = (path.split(/[\\/]/).at(-1) ?? path).replace(/\.gguf$/, '');
     const model: ModelView = { name, title: name, digest: 'aa00', architecture: 'llama', quantisation: 'Q4_K_M', layers: 32,
-      context_length: 4096, file_bytes: 4e9, built_in: false, added: now(), owned: false, ends_bytes: null, fit: HERE };
+      context_length: 4096, file_bytes: 4e9, built_in: false, added: now(), owned: false, file: path, ends_bytes: null, fit: HERE };
     this.change((house) => { house.models = [...house.models, model]; });
     return model;
   }

@@ -50,6 +50,10 @@ added: number,
  */
 owned: boolean, 
 /**
+ * Where its file lies, as far as text can say it.
+ */
+file: string, 
+/**
  * Bytes that are here, where only its ends are: what this device computes itself while others
  * compute the layers between. Absent where all of it is here.
  */

@@ -191,6 +191,13 @@ it('privacy says who can take part, the honest sentence, and sets what stays', a
   expect(backend.house.settings.values['distributed_inference.spot_checks_per_thousand']).toBe(0);
 });
 
+it('privacy says what a helper could read and how to measure it', async () => {
+  await go('privacy');
+  const said = await screen.findByTestId('read-by-helpers');
+  expect(said.textContent).toContain('of 100 pieces of words, 100');
+  expect(said.textContent).toContain('nook privacy measure "Qwen2.5 7B"');
+});
+
 it('privacy says what whole replies elsewhere mean before and after they are allowed', async () => {
   await go('privacy');
   const allow = screen.getByTestId('whole');

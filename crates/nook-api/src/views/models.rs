@@ -31,6 +31,8 @@ struct ModelView {
     pub added: u64,
     /// Whether its file is deleted with it; else it lies in a folder of the owner and stays.
     pub owned: bool,
+    /// Where its file lies, as far as text can say it.
+    pub file: String,
     /// Bytes that are here, where only its ends are: what this device computes itself while others
     /// compute the layers between. Absent where all of it is here.
     pub ends_bytes: Option<u64>,

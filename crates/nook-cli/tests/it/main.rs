@@ -7,3 +7,4 @@ mod debug;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;
+mod privacy;

@@ -34,6 +34,7 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-update",   2, &["nook-base", "nook-fetch"]),
     ("nook-api",      3, &["nook-base", "nook-text"]), // text: tools and forms of replies, as data
     ("nook-inspect",  3, &["nook-base", "nook-kernels", "nook-model", "nook-text", "nook-wire"]),
+    ("nook-privacy",  3, &["nook-base", "nook-model", "nook-text"]),
     ("nook-resources", 3, &["nook-api", "nook-base", "nook-link", "nook-model", "nook-mux", "nook-pipeline", "nook-plan", "nook-shard", "nook-text",
                            "nook-trust", "nook-wire"]),
     // Neither of these two may know the other.
@@ -48,7 +49,7 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     ("nook-openai",   4, &["nook-api", "nook-base", "nook-text"]),
     ("nook-control",  4, &["nook-api", "nook-base"]),
     // shard: `nook worker` and `inglenook worker` are the worker process.
-    ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-shard", "nook-update"]),
+    ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-privacy", "nook-shard", "nook-update"]),
     ("nook-worker-cuda", 4, &["nook-inspect", "nook-shard"]),
     ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard", "nook-update"]),
     // A release is verified by what will verify it on every computer.
@@ -75,6 +76,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("jiff",               &["nook-machine"]),
     ("minisign",           &["nook-update", "xtask"]), // update: its tests sign
     ("minisign-verify",    &["nook-update"]),
+    ("nalgebra",           &["nook-privacy"]),
     ("naga*",              &["nook-gpu"]),
     ("network-interface",  &["nook-find"]),
     ("notify-rust",        &["inglenook"]),

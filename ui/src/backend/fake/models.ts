@@ -134,7 +134,7 @@ function arrive(house: HouseholdView, key: string): void {
   const shared = house.in_house.find((one) => one.copy === key && key.endsWith('-ends'));
   const model: ModelView = { name: done.name, title: entry?.name ?? done.name, digest: 'bb00', architecture: 'qwen3', quantisation: 'Q4_K_M',
     layers: 36, context_length: 40960, file_bytes: shared?.file_bytes ?? done.file_bytes ?? done.have_bytes, built_in: false, added: Math.floor(Date.now() / 1000), owned: true,
-    ends_bytes: shared?.ends_bytes ?? null, fit: shared?.fit ?? HERE };
+    file: `/models/${done.name}.gguf`, ends_bytes: shared?.ends_bytes ?? null, fit: shared?.fit ?? HERE };
   house.downloads = house.downloads.filter((one) => one.key !== key);
   house.models = [...house.models, model];
   if (shared) Object.assign(shared, { ends_here: true, copy: null });

@@ -1,0 +1,301 @@
+//! What was measured, for front ends and files.
+
+use nook_base::ActivationDtype;
+use serde::{Deserialize, Serialize};
+
+/// The version of [`PrivacyView`]; it rises when a field changes its meaning.
+pub const VERSION: u32 = 1;
+
+/// What was measured of one model. Shares are from 0 to 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PrivacyView {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Which Inglenook measured.
+    pub inglenook: String,
+    /// When, in seconds since 1970.
+    pub measured_at: u64,
+    /// What.
+    pub model: MeasuredModel,
+    /// Tokens of the public text that were attacked.
+    pub tokens: u32,
+    /// Tokens of another public text from which the probe learnt.
+    pub learnt_tokens: u32,
+    /// Tokens among which nearest embedding, probe and replay had to find the right one.
+    pub candidates: u32,
+    /// What was read at each place, in the order of the layers.
+    pub cuts: Vec<CutView>,
+    /// The most that was read where helpers begin behind the first layer or later.
+    pub highest: Highest,
+    /// [`Self::highest`] in a sentence for people.
+    pub meaning: String,
+    /// Whether the attacks work, and find nothing where there is nothing.
+    pub controls: Controls,
+    /// What noise does, if that was asked for.
+    pub noise: Option<NoiseView>,
+}
+
+/// The model that was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredModel {
+    /// Its name in its file.
+    pub name: String,
+    /// Its architecture, as GGUF calls it.
+    pub architecture: String,
+    /// How its weights are quantised.
+    pub quantisation: String,
+    /// Layers.
+    pub layers: u32,
+    /// Numbers that travel for each position.
+    pub row: u32,
+    /// Tokens that it knows.
+    pub vocabulary: u32,
+}
+
+/// One place where activations leave a computer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CutView {
+    /// Layers that were computed before it.
+    pub layers_before: u32,
+    /// What was read in each format.
+    pub formats: Vec<FormatView>,
+    /// Formats that the numbers are too large for; there, f32 travels.
+    pub too_large_for: Vec<ActivationDtype>,
+}
+
+/// What was read from activations in one format of the wire.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FormatView {
+    /// The format.
+    pub format: ActivationDtype,
+    /// Share of tokens that each attack read.
+    #[serde(flatten)]
+    pub recovered: Recovered,
+    /// Share of positions at which the logit lens also says the token that the model would write
+    /// next.
+    pub next: f64,
+}
+
+/// Share of tokens that each attack read.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Recovered {
+    /// [`Attack::Nearest`].
+    pub nearest: f64,
+    /// [`Attack::Probe`].
+    pub probe: f64,
+    /// [`Attack::Lens`].
+    pub lens: f64,
+    /// [`Attack::Replay`].
+    pub replay: f64,
+}
+
+/// A way of reading tokens from activations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Attack {
+    /// The token whose embedding points most nearly the same way.
+    Nearest,
+    /// A linear map to embeddings, learnt on another text.
+    Probe,
+    /// The model's own head, applied early.
+    Lens,
+    /// Each token is computed with the model file and compared.
+    Replay,
+}
+
+/// The most that was read, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Highest {
+    /// Share of tokens.
+    pub recovered: f64,
+    /// By which attack.
+    pub attack: Attack,
+    /// How many layers had been computed before.
+    pub layers_before: u32,
+    /// In which format.
+    pub format: ActivationDtype,
+}
+
+/// Whether the attacks themselves can be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Controls {
+    /// The embedding itself, from which nearest embedding and replay must read (nearly) all.
+    pub positive: Control,
+    /// Random numbers in place of activations, from which no attack may read more than chance; the
+    /// mean of all places.
+    pub negative: Control,
+}
+
+/// One control.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// What was read.
+    pub recovered: Recovered,
+    /// The least or the most that may be read.
+    pub limit: f64,
+    /// Whether it was as it must be.
+    pub passed: bool,
+}
+
+/// What noise on the activations does, at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NoiseView {
+    /// Layers that were computed before the noise was added.
+    pub layers_before: u32,
+    /// The format that the noisy activations were written in.
+    pub format: ActivationDtype,
+    /// Tokens of text behind the perplexities.
+    pub text_tokens: u32,
+    /// Tokens of the reply that is compared.
+    pub reply_tokens: u32,
+    /// Each level, rising; the first is none.
+    pub levels: Vec<NoiseLevel>,
+    /// Whether a level kept most tokens from every attack and left most of the reply as it was.
+    pub helps: bool,
+}
+
+/// One level of noise.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NoiseLevel {
+    /// Deviation of the noise, as a part of the root mean square of each activation.
+    pub noise: f64,
+    /// Share of tokens that each attack read.
+    #[serde(flatten)]
+    pub recovered: Recovered,
+    /// Share of a reply's tokens that the model chooses again.
+    pub reply_kept: f64,
+    /// Perplexity on the attacked text.
+    pub perplexity: f64,
+}
+
+impl Attack {
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nearest => "nearest embedding",
+            Self::Probe => "ridge probe",
+            Self::Lens => "logit lens",
+            Self::Replay => "replay matching",
+        }
+    }
+}
+
+impl Recovered {
+    /// The attack that read most, and how much.
+    #[must_use]
+    pub fn highest(&self) -> (Attack, f64) {
+        // The plainest first: of equals it is the one that costs least.
+        let others =
+            [(Attack::Probe, self.probe), (Attack::Lens, self.lens), (Attack::Replay, self.replay)];
+        others
+            .into_iter()
+            .fold((Attack::Nearest, self.nearest), |best, it| if it.1 > best.1 { it } else { best })
+    }
+
+    /// The mean of `all`; nothing where there are none.
+    pub(crate) fn mean(all: &[Self]) -> Self {
+        let of =
+            |share: fn(&Self) -> f64| all.iter().map(share).sum::<f64>() / all.len().max(1) as f64;
+        Self {
+            nearest: of(|it| it.nearest),
+            probe: of(|it| it.probe),
+            lens: of(|it| it.lens),
+            replay: of(|it| it.replay),
+        }
+    }
+}
+
+impl Controls {
+    /// Whether both were as they must be.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.positive.passed && self.negative.passed
+    }
+}
+
+impl Highest {
+    /// The most of `cuts` behind the first layer; `None` where there is none.
+    pub(crate) fn of(cuts: &[CutView]) -> Option<Self> {
+        let mut highest: Option<Self> = None;
+        for cut in cuts.iter().filter(|cut| cut.layers_before > 0) {
+            for of in &cut.formats {
+                let (attack, recovered) = of.recovered.highest();
+                if highest.is_none_or(|it| recovered > it.recovered) {
+                    let (layers_before, format) = (cut.layers_before, of.format);
+                    highest = Some(Self { recovered, attack, layers_before, format });
+                }
+            }
+        }
+        highest
+    }
+
+    /// It in a sentence for people. Promises nothing: other attacks may read more.
+    pub(crate) fn meaning(&self) -> String {
+        // Rounded down: it says "at least".
+        let of_hundred = (self.recovered * 100.0).floor();
+        format!(
+            "Whoever owns a helping computer and wants to can read at least {of_hundred} of 100 pieces of \
+             words that it computes with, by a known method ({}). Other methods may read more.",
+            self.attack.name()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(layers_before: u32, recovered: Recovered) -> CutView {
+        let of = FormatView { format: ActivationDtype::F16, recovered, next: 0.0 };
+        CutView { layers_before, formats: vec![of], too_large_for: Vec::new() }
+    }
+
+    #[test]
+    fn the_highest_of_all_attacks_and_places_is_told_but_for_the_embedding() {
+        let replay = Recovered { nearest: 0.2, probe: 0.5, lens: 0.0, replay: 0.997 };
+        let cuts = [
+            cut(0, Recovered { nearest: 1.0, ..Recovered::default() }),
+            cut(1, Recovered { probe: 0.6, ..Recovered::default() }),
+            cut(2, replay),
+        ];
+        let highest = Highest::of(&cuts).unwrap();
+        assert_eq!((highest.attack, highest.layers_before), (Attack::Replay, 2));
+        let meaning = highest.meaning();
+        assert!(meaning.contains("at least 99 of 100"), "{meaning}");
+        assert!(meaning.contains("replay matching"), "{meaning}");
+        assert_eq!(Highest::of(&cuts[..1]), None);
+    }
+
+    #[test]
+    fn a_view_is_read_back_as_it_was_written() {
+        let recovered = Recovered { nearest: 0.25, probe: 0.5, lens: 0.0, replay: 1.0 };
+        let control = Control { recovered, limit: 0.99, passed: true };
+        let cuts = vec![cut(1, recovered)];
+        let highest = Highest::of(&cuts).unwrap();
+        let view = PrivacyView {
+            version: VERSION,
+            inglenook: "0".to_owned(),
+            measured_at: 1,
+            model: MeasuredModel {
+                name: "a".to_owned(),
+                architecture: "llama".to_owned(),
+                quantisation: "Q8_0".to_owned(),
+                layers: 2,
+                row: 3,
+                vocabulary: 4,
+            },
+            tokens: 5,
+            learnt_tokens: 6,
+            candidates: 7,
+            meaning: highest.meaning(),
+            highest,
+            cuts,
+            controls: Controls { positive: control, negative: control },
+            noise: None,
+        };
+        let written = serde_json::to_value(&view).unwrap();
+        assert_eq!(written["cuts"][0]["formats"][0]["replay"], 1.0);
+        assert_eq!(serde_json::from_value::<PrivacyView>(written).unwrap(), view);
+    }
+}
