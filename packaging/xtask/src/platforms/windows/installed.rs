@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ impl Computer {
     }
 
     /// A node runs in a terminal. The installer asks it to leave, and it does so in order.
-    fn is_upgraded_under_a_node(&self, next: &PathBuf, packages: &WindowsPackages) -> Result<()> {
+    fn is_upgraded_under_a_node(&self, next: &Path, packages: &WindowsPackages) -> Result<()> {
         let mut node = self.nook().args(["up", "--no-port"]).piped()?;
         let outcome = until_it_is_up(&mut node)
             .and_then(|()| self.install(next.as_os_str(), &[]))
@@ -277,7 +277,7 @@ fn until_it_ends(node: &mut Child) -> Result<()> {
     }
 }
 
-fn names_in(folder: &std::path::Path) -> Result<Vec<String>> {
+fn names_in(folder: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
     let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
     let mut names = names.collect::<Result<Vec<_>>>()?;
@@ -286,7 +286,7 @@ fn names_in(folder: &std::path::Path) -> Result<Vec<String>> {
 }
 
 /// Every file below `folder`; what a link leads to is not below it.
-fn files_below(folder: &std::path::Path) -> Result<Vec<PathBuf>> {
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
     for entry in entries {
