@@ -156,7 +156,7 @@ pub(crate) fn check_script(places: &Places) -> Result<()> {
         fs::write(payload.join(name), name)?;
     }
     let version = Version::new(0, 0, 0);
-    let output = folder.join("setup.exe");
+    let output = folder.join("inglenook-0.0.0-setup.exe");
     compile(
         places,
         &Script { version: &version, payload: &payload, output: &output, is_quick: true },
