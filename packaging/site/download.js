@@ -8,7 +8,7 @@ const SYSTEMS = [
 ];
 const WORDS = {
   nsis: 'Windows 10 and 11', dmg: 'macOS', deb: 'Debian, Ubuntu, Mint', rpm: 'Fedora, openSUSE',
-  portable: 'every Linux, without root',
+  portable: 'every Linux, without root', zip: 'Windows, to unpack yourself',
 };
 
 const byId = (id) => document.getElementById(id);

@@ -42,6 +42,7 @@ mod starting;
 mod texts;
 mod tray;
 mod tray_host;
+mod web_view;
 mod window;
 
 use std::ffi::OsStr;
@@ -89,6 +90,7 @@ fn run() -> anyhow::Result<()> {
     if second_start::is_handed_over(&program.config().identifier) {
         return Ok(());
     }
+    web_view::ensure(choices.language.as_deref())?;
     app::run(program, own, arguments, choices.language.as_deref())
 }
 

@@ -79,6 +79,8 @@ pub(crate) struct Texts {
     pub(crate) notice_stopped_text: String,
     /// What a notice offers to do.
     pub(crate) notice_open: String,
+    /// What is asked where nothing can draw a window. `{address}`
+    pub(crate) no_web_view: String,
 }
 
 /// The language in use.

@@ -34,6 +34,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a node until it is interrupted: discovery, links, sharing, the OpenAI-compatible port.
     Up(Up),
+    /// End the node that runs, in order: replies end, devices are told. The tray app ends with its node.
+    Down,
     /// Pair with another device: show a code here, or type the code that the other one shows.
     Pair(Pair),
     /// List devices; set how far one is trusted; forget one.

@@ -140,6 +140,7 @@ impl NewVersionsHere {
             Installed::Portable { .. } if restart.again().is_some() => UpdateWay::Itself,
             Installed::Managed(PackageKind::Deb) => UpdateWay::Apt,
             Installed::Managed(PackageKind::Rpm) => UpdateWay::Dnf,
+            Installed::Managed(PackageKind::Zip) => UpdateWay::Unpack,
             Installed::Portable { .. } | Installed::Managed(_) => UpdateWay::Open,
             Installed::Built => UpdateWay::Build,
         };

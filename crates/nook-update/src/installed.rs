@@ -8,6 +8,12 @@ pub(crate) const LIST: &str = "share/doc/inglenook/installed.txt";
 /// Debian's package manager has this file for each package that is installed.
 const OF_DPKG: &str = "/var/lib/dpkg/info/inglenook.list";
 
+/// The installer for Windows puts it beside the programs.
+const UNINSTALLER: &str = "uninstall.exe";
+
+/// Lies beside the programs in each package for Windows.
+const READ_ME: &str = "READ ME.txt";
+
 /// A kind of package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PackageKind {
@@ -19,6 +25,8 @@ pub enum PackageKind {
     Rpm,
     /// The installer for Windows.
     Nsis,
+    /// The archive for Windows.
+    Zip,
     /// The disk image for macOS.
     Dmg,
 }
@@ -46,6 +54,7 @@ impl PackageKind {
             Self::Deb => "deb",
             Self::Rpm => "rpm",
             Self::Nsis => "nsis",
+            Self::Zip => "zip",
             Self::Dmg => "dmg",
         }
     }
@@ -53,7 +62,14 @@ impl PackageKind {
     /// The platform of this computer with this kind of package: `linux-x86_64-portable`.
     #[must_use]
     pub fn platform(self) -> String {
-        format!("{}-{}-{}", std::env::consts::OS, std::env::consts::ARCH, self.word())
+        self.platform_of(std::env::consts::OS, std::env::consts::ARCH)
+    }
+
+    /// The platform of a computer with this `system` and `processor`, as Rust calls them, and this kind
+    /// of package: `windows-x86_64-nsis`.
+    #[must_use]
+    pub fn platform_of(self, system: &str, processor: &str) -> String {
+        format!("{system}-{processor}-{}", self.word())
     }
 }
 
@@ -70,13 +86,25 @@ impl Installed {
     }
 
     fn elsewhere(program: &Path) -> Self {
-        if cfg!(windows) && program.to_string_lossy().contains("\\Programs\\") {
-            Self::Managed(PackageKind::Nsis)
+        if cfg!(windows) {
+            Self::on_windows(program)
         } else if cfg!(target_os = "macos") && program.starts_with("/Applications") {
             Self::Managed(PackageKind::Dmg)
         } else if cfg!(target_os = "linux") && program.starts_with("/usr/bin") {
             let is_deb = Path::new(OF_DPKG).is_file();
             Self::Managed(if is_deb { PackageKind::Deb } else { PackageKind::Rpm })
+        } else {
+            Self::Built
+        }
+    }
+
+    /// There what lies beside a program tells: its owner may have chosen any folder.
+    fn on_windows(program: &Path) -> Self {
+        let has = |file| program.parent().is_some_and(|folder| folder.join(file).is_file());
+        if has(UNINSTALLER) {
+            Self::Managed(PackageKind::Nsis)
+        } else if has(READ_ME) {
+            Self::Managed(PackageKind::Zip)
         } else {
             Self::Built
         }
@@ -103,6 +131,9 @@ impl Installed {
             Self::Managed(PackageKind::Rpm) => {
                 format!("download {file} and run `sudo dnf install ./{file}`")
             }
+            Self::Managed(PackageKind::Zip) => {
+                format!("download {file}, quit Inglenook and unpack it over the old files")
+            }
             Self::Managed(_) => format!("download {file} and open it"),
             Self::Built => "take the new source and build it".to_owned(),
         }
@@ -123,7 +154,22 @@ mod tests {
         let prefix = home.path().to_owned();
         assert_eq!(Installed::of(&program), Installed::Portable { prefix });
         assert_eq!(Installed::of(&home.path().join("debug/nook")), Installed::Built);
+        let platform = PackageKind::Zip.platform_of("windows", "x86_64");
+        assert_eq!(platform, "windows-x86_64-zip");
         let platform = PackageKind::Portable.platform();
         assert!(platform.ends_with("-portable"), "{platform}");
+    }
+
+    #[test]
+    fn on_windows_the_files_beside_a_program_tell_what_it_came_from() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("nook.exe");
+        assert_eq!(Installed::on_windows(&program), Installed::Built);
+        std::fs::write(folder.path().join(READ_ME), "").unwrap();
+        let archive = Installed::on_windows(&program);
+        assert_eq!(archive, Installed::Managed(PackageKind::Zip));
+        assert!(archive.by_hand("a.zip").contains("unpack"));
+        std::fs::write(folder.path().join(UNINSTALLER), "").unwrap();
+        assert_eq!(Installed::on_windows(&program), Installed::Managed(PackageKind::Nsis));
     }
 }

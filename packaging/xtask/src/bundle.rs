@@ -1,5 +1,6 @@
 //! `cargo xtask bundle`: the packages for Linux: .deb and .rpm through Tauri's own bundler, and a
-//! plain archive with a script that installs into a home ([`portable`]).
+//! plain archive with a script that installs into a home ([`portable`]). Those for Windows are made by
+//! [`windows`].
 //!
 //! [`make`] takes programs that are built, lays out beside them what a package holds ([`contents`]:
 //! completions, manual pages, licences, metadata), asks [`needs`] which libraries they want of the
@@ -31,6 +32,7 @@ mod needs;
 mod notices;
 pub(crate) mod portable;
 mod prerelease;
+pub(crate) mod windows;
 
 /// Where npm puts the bundler, and its program in there.
 const BUNDLER: &str = "packaging/bundler";
@@ -50,6 +52,9 @@ pub(crate) struct BundleOptions {
     /// toolkit
     #[arg(long, conflicts_with = "drive")]
     cuda: bool,
+    /// Make the packages for Windows instead: an installer and a .zip; needs mingw and makensis
+    #[arg(long, conflicts_with_all = ["drive", "cuda"])]
+    windows: bool,
     /// Install missing system packages without asking
     #[arg(long)]
     yes: bool,
@@ -93,9 +98,11 @@ pub(crate) fn command(places: &Places, options: &BundleOptions) -> Result<()> {
         return cuda::command(places, profile);
     }
     if !cfg!(target_os = "linux") {
-        bail!(
-            "packages are made for Linux on Linux; installers for other systems are not there yet"
-        );
+        bail!("packages for Linux and Windows are made on Linux");
+    }
+    if options.windows {
+        setup::ensure(places, Purpose::Run, &SetupOptions { yes: options.yes })?;
+        return windows::command(places, profile);
     }
     let purpose = if options.drive { Purpose::Test } else { Purpose::Run };
     setup::ensure(places, purpose, &SetupOptions { yes: options.yes })?;
@@ -211,7 +218,7 @@ fn only_file(folder: &Path, ending: &str) -> Result<PathBuf> {
 
 impl Profile {
     /// What Cargo and the bundler call its folder.
-    fn folder(self) -> &'static str {
+    pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Debug => "debug",
             Self::Release => "release",

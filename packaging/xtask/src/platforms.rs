@@ -1,7 +1,7 @@
 //! `cargo xtask platforms`: the other systems, as far as one Linux machine can tell.
 //!
-//! Windows: everything but the tray app is cross-built and `nook` answers under wine; the tray app
-//! is checked, and how far that goes is printed. macOS: everything but the tray app is checked,
+//! Windows: everything is cross-built, `nook` answers under wine, and the packages are made, installed,
+//! asked and removed under wine. macOS: everything but the tray app is checked,
 //! with zig as the C compiler; linking would need Apple's own kit. All of it builds in a folder of
 //! its own under the target folder, so that it never disturbs the everyday build.
 
@@ -18,6 +18,7 @@ use crate::{outside, say, stages};
 
 mod macos;
 mod windows;
+mod wine;
 
 /// Packages that other systems do not get from here: the tray app needs their own toolkits, the
 /// tests and xtask are no part of the product.
@@ -51,7 +52,7 @@ pub(crate) struct Attempt {
     what: &'static str,
     took: Duration,
     outcome: Result<String>,
-    /// Whether its failure fails the whole; the tray app on Windows is a report only.
+    /// Whether its failure fails the whole; the others are reports only.
     counts: bool,
 }
 

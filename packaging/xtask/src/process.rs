@@ -119,6 +119,13 @@ impl Program {
         Ok(self.status()?.success())
     }
 
+    /// Runs to the end with its output going through, whatever its exit status, which this gives; `None`
+    /// where a signal ended it.
+    pub(crate) fn exit_code(mut self) -> Result<Option<i32>> {
+        say::command(&self.shown());
+        Ok(self.status()?.code())
+    }
+
     /// What the program wrote to standard output; an exit status but 0 is an error.
     pub(crate) fn output(mut self) -> Result<String> {
         let shown = self.shown();

@@ -1,7 +1,8 @@
 //! `cargo xtask release --version X`: everything that this machine can make of a release, signed
 //! and then verified with the very code that an installed program verifies it with.
 //!
-//! The packages come from `cargo xtask bundle`, run with the version in its environment. Then
+//! The packages come from `cargo xtask bundle`, run with the version in its environment, for Linux and,
+//! where mingw and makensis are, for Windows. Then
 //! [`assemble`] copies them into one folder, writes the list of versions, the list of models, the
 //! parts list ([`sbom`]) and SHA256SUMS, puts the [`site`] beside them, and signs the lists;
 //! [`verify`] reads the folder as a stranger would. Uploading it, as it is, to the address of the
@@ -23,6 +24,8 @@ use nook_update::{
 use semver::Version;
 use sha2::{Digest as _, Sha256};
 
+use crate::bundle::portable::VERSION_VARIABLE;
+use crate::bundle::windows;
 use crate::places::Places;
 use crate::process::cargo;
 use crate::{outside, say, site};
@@ -30,9 +33,6 @@ use crate::{outside, say, site};
 mod sbom;
 #[cfg(test)]
 mod tests;
-
-/// The version that is built, for everything that builds.
-pub(crate) const VERSION_VARIABLE: &str = "INGLENOOK_VERSION";
 
 /// The file of the secret key, where no option names it; and its password.
 const KEY_VARIABLE: &str = "INGLENOOK_RELEASE_KEY";
@@ -43,6 +43,9 @@ const CATALOGUE: &str = "crates/nook-fetch/src/catalogue/built_in.toml";
 
 /// What kind of file SHA256SUMS is, for its signature.
 const SUMS_KIND: &str = "inglenook-sums";
+
+/// What `cargo xtask bundle` is told for the packages for Windows.
+const WINDOWS: [&str; 1] = ["--windows"];
 
 const SUMS_FILE: &str = "SHA256SUMS";
 const DAY_SECONDS: u64 = 86_400;
@@ -104,29 +107,19 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
     // Before anything is built for half an hour.
     let key = secret_key(options.key.as_deref())?;
     let notes = options.notes.as_deref().map(fs::read_to_string).transpose()?;
-    let debug = options.debug.then_some("--debug");
-    cargo(&places.root)
-        .args(["xtask", "bundle"])
-        .args(debug)
-        .env(VERSION_VARIABLE, options.version.to_string())
-        .run()?;
-    let profile = if options.debug { "debug" } else { "release" };
-    let made = places.target.join("packages").join(profile);
-    let kinds = [
-        (made.join("bundle/deb"), ".deb", PackageKind::Deb),
-        (made.join("bundle/rpm"), ".rpm", PackageKind::Rpm),
-        (made.join("portable"), ".tar.gz", PackageKind::Portable),
-    ];
-    let packages =
-        kinds.iter().map(|(folder, end, kind)| Ok((only_file(folder, end)?, kind.platform())));
+    let mut packages = bundled(places, options, &[])?;
+    let lacking = windows::missing_tools();
+    if lacking.is_empty() {
+        packages.extend(bundled(places, options, &WINDOWS)?);
+    }
     let release = Release {
         version: &options.version,
         notes,
         now: unix_seconds()?,
         valid_days: options.valid,
-        packages: packages.collect::<Result<_>>()?,
+        packages,
         models: catalogue(places)?,
-        beside: beside(places, &options.version)?,
+        beside: beside(places, &options.version, lacking.is_empty())?,
     };
     let folder = places.target.join(format!("inglenook-{}", options.version));
     assemble(&release, &key, &folder)?;
@@ -139,8 +132,44 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
         );
     }
     say::line(&format!("the release lies in {}", folder.display()));
-    say::loud("not made here: the installers for Windows and macOS");
+    say::loud("nothing for macOS is made here");
+    if !lacking.is_empty() {
+        let lacking = lacking.join(" ");
+        say::loud(&format!("nothing for Windows was made: that takes, on Debian, {lacking}"));
+        // Nobody reads what a CI system says of a release that looks complete.
+        ensure!(!outside::in_ci(), "a release of CI has packages for Windows");
+    }
     Ok(())
+}
+
+/// Builds packages and finds them; each with the computers that it is for. `words`: for which system.
+fn bundled(
+    places: &Places,
+    options: &ReleaseOptions,
+    words: &[&str],
+) -> Result<Vec<(PathBuf, String)>> {
+    cargo(&places.root)
+        .args(["xtask", "bundle"])
+        .args(words)
+        .args(options.debug.then_some("--debug"))
+        .env(VERSION_VARIABLE, options.version.to_string())
+        .run()?;
+    let made = places.target.join("packages").join(if options.debug { "debug" } else { "release" });
+    let for_windows = |kind: PackageKind| kind.platform_of("windows", "x86_64");
+    let kinds = if words == WINDOWS {
+        vec![
+            ("windows", "-setup.exe", for_windows(PackageKind::Nsis)),
+            ("windows", ".zip", for_windows(PackageKind::Zip)),
+        ]
+    } else {
+        vec![
+            ("bundle/deb", ".deb", PackageKind::Deb.platform()),
+            ("bundle/rpm", ".rpm", PackageKind::Rpm.platform()),
+            ("portable", ".tar.gz", PackageKind::Portable.platform()),
+        ]
+    };
+    let found = kinds.into_iter();
+    found.map(|(folder, end, of)| Ok((only_file(&made.join(folder), end)?, of))).collect()
 }
 
 /// Signs the list of models of this tree, to lie beside the list of versions of a release.
@@ -162,10 +191,13 @@ fn catalogue(places: &Places) -> Result<Vec<u8>> {
     fs::read(places.root.join(CATALOGUE)).with_context(|| CATALOGUE.to_owned())
 }
 
-/// The parts list and the site.
-fn beside(places: &Places, version: &Version) -> Result<site::Files> {
+/// The parts list, with what only packages for Windows hold where there are some, and the site.
+fn beside(places: &Places, version: &Version, has_windows: bool) -> Result<site::Files> {
     let mut files = site::files(&places.root)?;
-    files.insert("inglenook.cdx.json".to_owned(), sbom::of(places, version)?);
+    files.insert(
+        "inglenook.cdx.json".to_owned(),
+        sbom::of(places, version, has_windows.then_some(windows::TRIPLE))?,
+    );
     Ok(files)
 }
 

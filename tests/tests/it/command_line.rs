@@ -1,4 +1,4 @@
-//! Pairing, trusting and forgetting for programs: `nook pair --json` and `nook devices --json`.
+//! Commands for programs: `nook pair --json`, `nook devices --json`, `nook down`.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -60,4 +60,18 @@ async fn programs_pair_trust_and_forget_by_what_is_printed() -> anyhow::Result<(
     let house = Household::strangers(plans).await?;
     let homes: Vec<PathBuf> = [0, 1].map(|index| house.node(index).home().to_owned()).into();
     tokio::task::spawn_blocking(move || pair_trust_and_forget(&homes[0], &homes[1])).await?
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_told_to_leave_has_gone_when_the_command_returns() -> anyhow::Result<()> {
+    let mut house = Household::strangers([NodePlan::new("Study PC")]).await?;
+    let home = house.node(0).home().to_owned();
+    let down = || command(&home, &["down"])?.output().context("`nook down` starts");
+    let said = down()?;
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    assert!(!house.node(0).client().is_running().await);
+    house.node_mut(0).until_it_ended().await?;
+    let again = down()?;
+    assert_eq!(again.status.code(), Some(3), "no node runs: {again:?}");
+    Ok(())
 }

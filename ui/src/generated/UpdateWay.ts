@@ -3,4 +3,4 @@
 /**
  * How a new version is installed on this computer.
  */
-export type UpdateWay = "itself" | "apt" | "dnf" | "open" | "build";
+export type UpdateWay = "itself" | "apt" | "dnf" | "open" | "unpack" | "build";

@@ -62,7 +62,8 @@ for (const [look, colorScheme, width] of [['site-light', 'light', 1100], ['site-
 
 test('another system gets its own file, and a name in the list stays a name', async ({ browser }) => {
   const odd = of('windows-x86_64-nsis', '../../evil.exe?<b>');
-  const { server, address } = await serve({ version: '0.2.0', packages: [...LINUX, odd] });
+  const zip = of('windows-x86_64-zip', 'inglenook-0.2.0-windows-x86_64.zip');
+  const { server, address } = await serve({ version: '0.2.0', packages: [...LINUX, odd, zip] });
   const context = await browser.newContext({ userAgent: 'Mozilla/5.0 (Windows NT 10.0; Win64; x64)' });
   const page = await context.newPage();
   await page.addInitScript(() => { Object.defineProperty(navigator, 'userAgentData', { value: undefined }); });
@@ -71,6 +72,9 @@ test('another system gets its own file, and a name in the list stays a name', as
   await expect(first).toHaveClass('button first');
   await expect(first).toHaveAttribute('href', './..%2F..%2Fevil.exe%3F%3Cb%3E');
   await expect(page.locator('#rows b')).toHaveCount(0);
+  await expect(page.locator('.buttons > *').filter({ hasText: 'Windows' })).toHaveCount(1);
+  await page.getByText('All files, sizes and checksums').click();
+  await expect(page.getByRole('row').filter({ hasText: zip.file })).toContainText('Windows, to unpack yourself');
   await context.close();
   server.close();
 });

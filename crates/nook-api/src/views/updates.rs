@@ -54,6 +54,8 @@ enum UpdateWay {
     Dnf,
     /// By its owner, who opens the file.
     Open,
+    /// By its owner, who unpacks the file over the program.
+    Unpack,
     /// By its owner, who builds it.
     #[default]
     Build,

@@ -85,7 +85,7 @@ pub(crate) fn lay_out(places: &Places, folder: &Path, nook: &Path) -> Result<Con
         contents.both.push(packed(format!("{into}/{name}"), source));
     }
     let notices_file = folder.join("third-party-licences.txt");
-    std::fs::write(&notices_file, notices::text(places)?)?;
+    std::fs::write(&notices_file, notices::text(places, None)?)?;
     let notices_file = compressed(notices_file)?;
     contents.both.push(packed(format!("{DOCUMENTS}/{}", name_of(&notices_file)?), notices_file));
     Ok(contents)

@@ -30,9 +30,9 @@ struct Library {
     texts: BTreeSet<String>,
 }
 
-/// The whole text.
-pub(crate) fn text(places: &Places) -> Result<String> {
-    let mut libraries = crates(places)?;
+/// The whole text, for programs built for `system` (a triple of Rust's); absent for this one.
+pub(crate) fn text(places: &Places, system: Option<&str>) -> Result<String> {
+    let mut libraries = crates(places, system)?;
     libraries.append(&mut modules(&places.ui())?);
     Ok(written(&libraries))
 }
@@ -53,9 +53,9 @@ fn written(libraries: &BTreeSet<Library>) -> String {
     text
 }
 
-/// Crates that are linked into the packed programs on this system.
-fn crates(places: &Places) -> Result<BTreeSet<Library>> {
-    let linked = linked(places)?;
+/// Crates that are linked into the packed programs on a system.
+fn crates(places: &Places, system: Option<&str>) -> Result<BTreeSet<Library>> {
+    let linked = linked(places, system)?;
     let metadata = MetadataCommand::new()
         .current_dir(&places.root)
         .other_options(["--locked".to_owned()])
@@ -79,11 +79,13 @@ fn crates(places: &Places) -> Result<BTreeSet<Library>> {
 
 /// Names and versions of all crates in the packed programs, without what only builds or tests them:
 /// what Cargo's own tree shows, because Cargo alone knows which optional ones a build takes.
-fn linked(places: &Places) -> Result<BTreeSet<String>> {
+fn linked(places: &Places, system: Option<&str>) -> Result<BTreeSet<String>> {
     let packed = PACKED.iter().flat_map(|name| ["--package", name]);
+    let system = system.map(|triple| ["--target", triple]);
     let tree = cargo(&places.root)
         .args(["tree", "--locked", "--edges", "normal,no-proc-macro", "--prefix", "none"])
         .args(["--format", "{p}"])
+        .args(system.into_iter().flatten())
         .args(packed)
         .output()?;
     Ok(said_crates(&tree))
@@ -158,7 +160,8 @@ mod tests {
 
     #[test]
     fn what_is_linked_is_listed_and_what_only_builds_or_tests_is_not() {
-        let libraries = crates(&Places::find().unwrap()).unwrap();
+        let places = Places::find().unwrap();
+        let libraries = crates(&places, None).unwrap();
         let find = |name: &str| {
             libraries.iter().find(|library| library.name.starts_with(&format!("{name} ")))
         };
@@ -169,5 +172,8 @@ mod tests {
         for name in ["tauri-build", "proptest", "ts-rs", "serde_derive", "cargo_metadata"] {
             assert!(find(name).is_none(), "{name} is no part of the programs");
         }
+        let on_windows = linked(&places, Some("x86_64-pc-windows-gnu")).unwrap();
+        let has = |name: &str| on_windows.iter().any(|library| library.starts_with(name));
+        assert!(has("webview2-com-sys ") && !has("webkit2gtk "));
     }
 }

@@ -15,7 +15,9 @@ use crate::bundle::first_words::{self, Times, timed};
 use crate::outside;
 use crate::places::Places;
 use crate::process::Program;
-use crate::release::VERSION_VARIABLE;
+
+/// The version that is built, for everything that builds.
+pub(crate) const VERSION_VARIABLE: &str = "INGLENOOK_VERSION";
 
 /// The script, in the tree and in the archive.
 const SCRIPT: &str = "install.sh";

@@ -1,35 +1,20 @@
 //! Windows from Linux: mingw links, wine runs, and the answers must be those of this system.
 
-use std::path::Path;
-use std::time::Duration;
-
 use anyhow::{Context as _, Result, bail};
 
+use crate::bundle::Profile;
+use crate::bundle::windows::{TRIPLE, WindowsPackages, build as build_product, make};
 use crate::launch::NOOK;
+use crate::platforms::wine::{ANSWER_LIMIT, Wine, make_bcrypt_primitives};
 use crate::platforms::{Attempt, Crossing, ensure_pages};
 use crate::process::{Program, cargo};
 use crate::say;
 
-const TRIPLE: &str = "x86_64-pc-windows-gnu";
-/// Where Debian puts wine's programs; other systems have them on the search path.
-const DEBIAN_WINE: &str = "/usr/lib/wine";
-/// The first start makes wine's own folder, which takes a while.
-const ANSWER_LIMIT: Duration = Duration::from_secs(300);
+mod installed;
+
 /// What is asked, of both systems. Scripts get temperature 0: the likeliest token, always.
 const QUESTION: [&str; 7] =
     ["--model", "ember", "--prompt", "Once upon a time", "--max-tokens", "16", "--json"];
-
-/// Wine 8 lacks this library, which Rust's standard library needs for random numbers. It lies
-/// beside the program in this test only and is never shipped.
-const BCRYPT_PRIMITIVES: &str = "\
-/* Stands in for a library that wine 8 lacks; for tests only. */
-#include <windows.h>
-BOOLEAN NTAPI SystemFunction036(PVOID bytes, ULONG count);
-__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE bytes, SIZE_T count)
-{
-    return SystemFunction036(bytes, (ULONG)count);
-}
-";
 
 /// What `nook generate --json` or `nook house --json` said.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,9 +25,9 @@ struct Answer {
     devices: Vec<String>,
 }
 
-/// Builds, runs under wine, and builds the tray app.
+/// Builds, runs under wine, packs, installs and removes.
 pub(crate) fn attempts(crossing: &Crossing<'_>, attempts: &mut Vec<Attempt>) {
-    let built = Attempt::of("Windows: everything but the tray app", true, || build(crossing));
+    let built = Attempt::of("Windows: `nook` and the tray app", true, || build(crossing));
     let is_built = built.outcome.is_ok();
     attempts.push(built);
     if is_built && crossing.has_nook() {
@@ -54,23 +39,47 @@ pub(crate) fn attempts(crossing: &Crossing<'_>, attempts: &mut Vec<Attempt>) {
             let what = "Windows: a household under wine";
             attempts.push(Attempt::of(what, false, || household(crossing)));
         }
-        // Nothing that hung lives on; fails when nothing lives.
-        let _ = wine(crossing, "wineserver").map(|server| server.args(["-k"]).succeeds());
+        // Nothing that hung lives on.
+        if let Ok(wine) = wine(crossing) {
+            wine.end();
+        }
     }
-    if crossing.packages.is_empty() {
-        attempts.push(Attempt::of("Windows: the tray app", false, || tray_app(crossing)));
+    if is_built && crossing.packages.is_empty() {
+        let mut packages = None;
+        let packed = || pack(crossing).map(|made| packages.insert(made).sizes())?;
+        attempts.push(Attempt::of("Windows: installer and archive", true, packed));
+        if let Some(packages) = packages {
+            let proof = || {
+                let here = on_this_system(crossing)?;
+                installed::prove(crossing.places, &packages, &here)
+            };
+            attempts.push(Attempt::of("Windows: installed under wine", true, proof));
+        }
     }
 }
 
+/// The packages, of unoptimised programs: what is tried is that they are whole and install.
+fn pack(crossing: &Crossing<'_>) -> Result<WindowsPackages> {
+    make(crossing.places, Profile::Debug, &crossing.target.join(TRIPLE).join("debug"))
+}
+
+/// The programs as they are packed, or only the packages that were asked for.
 fn build(crossing: &Crossing<'_>) -> Result<String> {
-    crossing.ensure_target(TRIPLE)?;
-    crossing.cargo().args(["build", "--target", TRIPLE]).args(crossing.selection()).run()?;
+    if crossing.packages.is_empty() {
+        ensure_pages(crossing.places)?;
+        build_product(crossing.places, Profile::Debug)?;
+    } else {
+        crossing.ensure_target(TRIPLE)?;
+        let build = crossing.cargo().args(["build", "--target", TRIPLE]);
+        build.args(crossing.selection()).run()?;
+    }
     Ok(String::new())
 }
 
 /// Asks both systems the same and wants the same tokens.
 fn answer(crossing: &Crossing<'_>) -> Result<String> {
-    make_bcrypt_primitives(crossing)?;
+    let library = crossing.target.join(TRIPLE).join("debug/bcryptprimitives.dll");
+    make_bcrypt_primitives(&crossing.target, &library)?;
     say::line("wine prepares its folder at the first start; be patient");
     let answer = under_wine(crossing, "generate")?;
     let here = on_this_system(crossing)?;
@@ -93,8 +102,9 @@ fn household(crossing: &Crossing<'_>) -> Result<String> {
 /// What the cross-built program says.
 fn under_wine(crossing: &Crossing<'_>, command: &str) -> Result<Answer> {
     let program = crossing.target.join(TRIPLE).join("debug/nook.exe");
-    let said = wine(crossing, "wine64")?
-        .args([program.as_os_str(), command.as_ref()])
+    let said = wine(crossing)?
+        .program(program)
+        .args([command])
         .args(QUESTION)
         .within(ANSWER_LIMIT)
         .output()?;
@@ -115,15 +125,9 @@ fn on_this_system(crossing: &Crossing<'_>) -> Result<Answer> {
     read_answer(&said)
 }
 
-/// One of wine's programs, with a folder of its own for everything that Windows would remember.
-fn wine(crossing: &Crossing<'_>, tool: &str) -> Result<Program> {
-    let debian = Path::new(DEBIAN_WINE).join(tool);
-    let tool = if debian.exists() { debian } else { tool.into() };
-    let home = crossing.places.made("platforms/wine-home")?;
-    Ok(Program::new(tool, &home)
-        .env("WINEPREFIX", home.join("prefix"))
-        .env("HOME", &home)
-        .env("WINEDEBUG", "-all"))
+/// Kept between runs: its first start takes a while.
+fn wine(crossing: &Crossing<'_>) -> Result<Wine> {
+    Wine::kept(crossing.places, "platforms/wine-home")
 }
 
 fn read_answer(said: &str) -> Result<Answer> {
@@ -141,22 +145,6 @@ fn read_answer(said: &str) -> Result<Answer> {
         text: text.to_owned(),
         devices: legs.iter().map(device).collect(),
     })
-}
-
-fn make_bcrypt_primitives(crossing: &Crossing<'_>) -> Result<()> {
-    let source = crossing.target.join("bcryptprimitives.c");
-    let library = crossing.target.join(TRIPLE).join("debug/bcryptprimitives.dll");
-    std::fs::write(&source, BCRYPT_PRIMITIVES)?;
-    Program::new("x86_64-w64-mingw32-gcc", &crossing.target)
-        .args(["-shared".as_ref(), "-o".as_ref(), library.as_os_str(), source.as_os_str()])
-        .args(["-ladvapi32"])
-        .run()
-}
-
-fn tray_app(crossing: &Crossing<'_>) -> Result<String> {
-    ensure_pages(crossing.places)?;
-    crossing.cargo().args(["build", "--target", TRIPLE, "--package", "inglenook"]).run()?;
-    Ok("built; not started (wine has no WebView2), not packaged".to_owned())
 }
 
 #[cfg(test)]

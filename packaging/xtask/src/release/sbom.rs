@@ -15,12 +15,14 @@ use crate::places::Places;
 /// What a release installs.
 const ROOTS: [&str; 2] = ["inglenook", "nook-cli"];
 
-/// The parts list of the packages for Linux.
-pub(crate) fn of(places: &Places, version: &Version) -> Result<Vec<u8>> {
-    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+/// The parts list of the packages for Linux, and for another system that Rust calls `also`.
+pub(crate) fn of(places: &Places, version: &Version, also: Option<&str>) -> Result<Vec<u8>> {
+    let linux = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let systems = [linux.as_str()].into_iter().chain(also);
+    let options = systems.flat_map(|system| ["--filter-platform", system]).chain(["--locked"]);
     let metadata = MetadataCommand::new()
         .current_dir(&places.root)
-        .other_options(["--locked", "--filter-platform", &platform].map(str::to_owned))
+        .other_options(options.map(str::to_owned).collect::<Vec<_>>())
         .exec()?;
     let mut bytes = serde_json::to_vec_pretty(&document(&metadata, version)?)?;
     bytes.push(b'\n');

@@ -74,6 +74,7 @@ const TABLE: &[Wanted] = &[
     want(Purpose::Test, ["", "iproute-tc", ""], Command("tc")),
     want(Purpose::Test, ["libvulkan1", "vulkan-loader", "vulkan-icd-loader"], Unseen),
     want(Purpose::Test, ["mesa-vulkan-drivers", "mesa-vulkan-drivers", "vulkan-swrast"], Unseen),
+    want(Purpose::Test, ["nsis", "mingw32-nsis", ""], Command("makensis")),
     want(Purpose::Platforms, ["gcc-mingw-w64-x86-64", "mingw64-gcc", "mingw-w64-gcc"], Command("x86_64-w64-mingw32-gcc")),
     want(Purpose::Platforms, ["wine64", "wine-core", "wine"], Command("wine64")),
 ];

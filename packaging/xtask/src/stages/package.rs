@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::bundle::{self, Packages, Profile, Programs, look, portable};
+use crate::bundle::{self, Packages, Profile, Programs, look, portable, windows};
 use crate::places::Places;
 use crate::stages::{Outcome, Round, python};
 use crate::{outside, say, setup};
@@ -34,6 +34,10 @@ pub(crate) fn prove(places: &Places, packages: &Packages) -> Result<String> {
     let mut left_out = look::check(places, packages)?;
     let of_portable = portable::prove(places, &packages.portable)?.say(".tar.gz");
     packages.say(places)?;
+    match outside::find_program("makensis") {
+        Some(_) => windows::check_script(places)?,
+        None => left_out.push("no makensis here for the installer for Windows".to_owned()),
+    }
     let driven = match why_not_installed(places) {
         None => installing::prove(places, packages, |root| drive(places, packages, root))?,
         Some(why) => {

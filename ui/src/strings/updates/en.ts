@@ -21,6 +21,7 @@ export const updates = {
     apt: (file: string) => `To install it, download ${file} from where you got Inglenook, and run: sudo apt install ./${file}`,
     dnf: (file: string) => `To install it, download ${file} from where you got Inglenook, and run: sudo dnf install ./${file}`,
     open: (file: string) => `To install it, download ${file} from where you got Inglenook, and open it.`,
+    unpack: (file: string) => `To install it, download ${file} from where you got Inglenook, quit Inglenook, and unpack the file over the old ones.`,
     build: () => 'This Inglenook was built on this computer: take the new source and build it.',
   } satisfies Record<Exclude<UpdateWay, 'itself'>, (file: string) => string>,
   notLooked: (reason: string) => `The last look for a new version did not work: ${reason}`,

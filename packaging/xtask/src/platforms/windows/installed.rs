@@ -1,0 +1,301 @@
+//! The installer under wine, as one person's computer sees it: installed without a question, asked,
+//! upgraded while a node runs, started without WebView2, removed with and without what is kept.
+//!
+//! What wine cannot tell: how Windows' own firewall, its warnings about unsigned programs and a real
+//! WebView2 behave.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use sha2::{Digest as _, Sha256};
+
+use super::{Answer, QUESTION, read_answer};
+use crate::bundle::windows::{WindowsPackages, make_next};
+use crate::outside;
+use crate::places::Places;
+use crate::platforms::wine::{ANSWER_LIMIT, Wine};
+use crate::process::Program;
+
+/// wine's folder for this, below the target folder.
+const FOLDER: &str = "platforms/wine-installed";
+
+const UNINSTALL_KEY: &str = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Uninstall\Inglenook";
+const LOGIN_KEY: &str = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Run";
+const NAME: &str = "Inglenook";
+/// Where wine keeps what Windows keeps in its Credential Manager.
+const CREDENTIAL_KEY: &str = r"HKCU\Software\Wine\Credential Manager\Generic: device key.Inglenook";
+
+/// How often something is looked at that takes a moment.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the installer ends with when it has changed nothing.
+const NOT_DONE: Option<i32> = Some(2);
+
+/// A computer with Windows on which the program is installed.
+struct Computer {
+    wine: Wine,
+    /// Where the program goes.
+    folder: PathBuf,
+    /// Where what is kept goes.
+    data: PathBuf,
+    shortcut: PathBuf,
+}
+
+/// Does all of it. `here`: what the programs of this system say to the question.
+pub(super) fn prove(places: &Places, packages: &WindowsPackages, here: &Answer) -> Result<String> {
+    let (next, next_version) = make_next(places, packages)?;
+    let computer = Computer::new(places)?;
+    computer.is_refused_by_an_old_windows(packages)?;
+
+    computer.install(packages.installer.as_os_str(), &[])?;
+    computer.holds_the_program(packages, &crate::bundle::portable::version(places)?)?;
+    ensure!(!computer.starts_at_login(), "nobody asked for a start at login");
+    computer.answers(here)?;
+    computer.says_what_is_missing()?;
+
+    let kept = computer.keeps_something()?;
+    computer.install(next.as_os_str(), &["/AUTOSTART"])?;
+    ensure!(computer.starts_at_login(), "/AUTOSTART was asked for");
+    ensure!(computer.digests()? == kept, "an upgrade changed what the program keeps");
+    computer.is_upgraded_under_a_node(&next, packages)?;
+    computer.holds_the_program(packages, &next_version.to_string())?;
+
+    computer.is_removed(packages)?;
+    Ok(format!("answered token for token, upgraded under a node, removed; {}", packages.sizes()?))
+}
+
+impl Computer {
+    fn new(places: &Places) -> Result<Self> {
+        let wine = Wine::fresh(places, FOLDER, "win10")?;
+        let (local, roaming) = {
+            let application = wine.person()?.join("AppData");
+            (application.join("Local"), application.join("Roaming"))
+        };
+        Ok(Self {
+            folder: local.join("Programs").join(NAME),
+            data: local.join("inglenook/data"),
+            shortcut: roaming.join("Microsoft/Windows/Start Menu/Programs/Inglenook.lnk"),
+            wine,
+        })
+    }
+
+    fn nook(&self) -> Program {
+        self.wine.program(self.folder.join("nook.exe")).within(ANSWER_LIMIT)
+    }
+
+    fn install(&self, installer: &std::ffi::OsStr, words: &[&str]) -> Result<()> {
+        self.wine.program(installer).args(["/S"]).args(words).within(ANSWER_LIMIT).run()
+    }
+
+    fn starts_at_login(&self) -> bool {
+        let held = self.wine.registry(LOGIN_KEY, NAME);
+        held.is_some_and(|held| held.ends_with(r#"\Inglenook\inglenook.exe" --hidden"#))
+    }
+
+    fn is_refused_by_an_old_windows(&self, packages: &WindowsPackages) -> Result<()> {
+        self.wine.set_version("win7")?;
+        let setup = self.wine.program(&packages.installer).args(["/S"]).within(ANSWER_LIMIT);
+        ensure!(setup.exit_code()? == NOT_DONE, "Windows 7 was not refused");
+        ensure!(!self.folder.exists(), "something was installed on Windows 7");
+        self.wine.set_version("win10")
+    }
+
+    /// Every file, the entry in the start menu, and the entry among installed programs.
+    fn holds_the_program(&self, packages: &WindowsPackages, version: &str) -> Result<()> {
+        let mut wanted = names_in(&packages.content)?;
+        wanted.push("uninstall.exe".to_owned());
+        wanted.sort();
+        let found = names_in(&self.folder)?;
+        ensure!(found == wanted, "{found:?} are installed, not {wanted:?}");
+        for name in names_in(&packages.content)? {
+            let same =
+                fs::read(packages.content.join(&name))? == fs::read(self.folder.join(&name))?;
+            ensure!(same, "{name} is not what was packed");
+        }
+        ensure!(self.shortcut.is_file(), "there is no entry in the start menu");
+        let shown = self.wine.registry(UNINSTALL_KEY, "DisplayVersion");
+        ensure!(shown.as_deref() == Some(version), "the list of programs says {shown:?}");
+        Ok(())
+    }
+
+    fn answers(&self, here: &Answer) -> Result<()> {
+        let said = self.nook().args(["--version"]).output()?;
+        ensure!(said.starts_with("nook "), "`nook --version` says {said}");
+        // It may find a problem, which is no fault of the installation; a panic has another code.
+        let code = self.nook().args(["doctor"]).exit_code()?;
+        ensure!(matches!(code, Some(0 | 1)), "`nook doctor` ended with {code:?}");
+        let answer = read_answer(&self.nook().args(["generate"]).args(QUESTION).output()?)?;
+        ensure!(
+            answer.ids == here.ids,
+            "installed it said {:?}, here {:?}",
+            answer.text,
+            here.text
+        );
+        Ok(())
+    }
+
+    /// wine has no WebView2.
+    fn says_what_is_missing(&self) -> Result<()> {
+        let app = self.wine.program(self.folder.join("inglenook.exe")).within(ANSWER_LIMIT);
+        let code = app.exit_code()?;
+        ensure!(code == Some(1), "without WebView2 the tray app ended with {code:?}");
+        let log = fs::read_to_string(self.data.join("inglenook.log"))?;
+        ensure!(log.contains("has no Microsoft Edge WebView2"), "its log does not say why: {log}");
+        ensure!(!log.contains("panicked"), "it panicked: {log}");
+        Ok(())
+    }
+
+    /// Leaves settings and a file of a model; gives what the data folder holds then.
+    fn keeps_something(&self) -> Result<Vec<(String, String)>> {
+        self.nook().args(["settings", "set", "device.name", "Attic PC"]).run()?;
+        fs::write(self.data.join("models/of-a-person.gguf"), "theirs")?;
+        self.digests()
+    }
+
+    /// Name and digest of each file in the data folder, but of logs and of what says who runs.
+    fn digests(&self) -> Result<Vec<(String, String)>> {
+        let mut digests = Vec::new();
+        for name in names_in(&self.data)? {
+            let path = self.data.join(&name);
+            if path.is_file() && name != "lock" && !name.contains(".log") {
+                let digest = Sha256::digest(fs::read(&path)?);
+                digests.push((name, format!("{digest:x?}")));
+            }
+        }
+        let names: Vec<_> = digests.iter().map(|(name, _)| name.as_str()).collect();
+        for wanted in ["chats.db", "identity.pub", "settings.toml"] {
+            ensure!(names.contains(&wanted), "there is no {wanted} among {names:?}");
+        }
+        Ok(digests)
+    }
+
+    /// A node runs in a terminal. The installer asks it to leave, and it does so in order.
+    fn is_upgraded_under_a_node(&self, next: &Path, packages: &WindowsPackages) -> Result<()> {
+        let mut node = self.nook().args(["up", "--no-port"]).piped()?;
+        let outcome = until_it_is_up(&mut node)
+            .and_then(|()| self.install(next.as_os_str(), &[]))
+            .and_then(|()| until_it_ends(&mut node));
+        // Dead already where all went well.
+        let _ = node.kill();
+        outcome?;
+        ensure!(self.starts_at_login(), "an upgrade without a word forgot the start at login");
+        let name = self.nook().args(["settings", "get", "device.name"]).output()?;
+        ensure!(name.trim() == "Attic PC", "after the upgrade the device is called {name}");
+        // What cannot be replaced is left as it was.
+        let _held = self.holds_open("nook.exe")?;
+        let setup = self.wine.program(&packages.installer).args(["/S"]).within(ANSWER_LIMIT);
+        ensure!(setup.exit_code()? == NOT_DONE, "a program that runs was written over");
+        Ok(())
+    }
+
+    /// A program that neither is a node nor leaves, such as one that waits for a person to type.
+    fn holds_open(&self, program: &str) -> Result<Holder> {
+        let words = ["up", "--no-port", "--home", r"C:\elsewhere"];
+        let mut child = self.wine.program(self.folder.join(program)).args(words).piped()?;
+        until_it_is_up(&mut child)?;
+        Ok(Holder(child))
+    }
+
+    fn is_removed(&self, packages: &WindowsPackages) -> Result<()> {
+        let secret = || self.wine.registry(CREDENTIAL_KEY, "Password");
+        ensure!(secret().is_some(), "the key of this device is not where this test looks for it");
+        let theirs = self.folder.join("mine.txt");
+        fs::write(&theirs, "of somebody")?;
+        self.remove(&[])?;
+        ensure!(names_in(&self.folder)? == ["mine.txt"], "{:?} stays", names_in(&self.folder)?);
+        ensure!(!self.shortcut.exists(), "its entry in the start menu stays");
+        ensure!(!self.starts_at_login(), "its start at login stays");
+        ensure!(self.wine.registry(UNINSTALL_KEY, "DisplayVersion").is_none(), "it stays listed");
+        self.digests().context("removing the program took what it keeps")?;
+        ensure!(self.data.join("models/of-a-person.gguf").is_file() && secret().is_some());
+
+        fs::remove_file(theirs)?;
+        self.install(packages.installer.as_os_str(), &[])?;
+        let elsewhere = self.wine.drive().join("models");
+        fs::create_dir(&elsewhere)?;
+        fs::write(elsewhere.join("large.gguf"), "theirs")?;
+        #[cfg(unix)]
+        std::os::unix::fs::symlink(&elsewhere, self.data.join("models/elsewhere"))?;
+        self.remove(&["/REMOVE-DATA"])?;
+        ensure!(!self.folder.exists(), "{:?} stays", names_in(&self.folder)?);
+        ensure!(elsewhere.join("large.gguf").is_file(), "what a link leads to was deleted");
+        ensure!(secret().is_none(), "the key of this device stays");
+        let left = files_below(&self.data)?;
+        ensure!(left.is_empty(), "{left:?} stay");
+        Ok(())
+    }
+
+    /// The uninstaller goes on as a copy of itself, from elsewhere.
+    fn remove(&self, words: &[&str]) -> Result<()> {
+        let uninstaller = self.wine.program(self.folder.join("uninstall.exe"));
+        uninstaller.args(["/S"]).args(words).within(ANSWER_LIMIT).run()?;
+        self.wine.until_quiet()
+    }
+}
+
+impl Drop for Computer {
+    fn drop(&mut self) {
+        self.wine.end();
+    }
+}
+
+/// A program that is ended with this.
+struct Holder(Child);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until_it_is_up(node: &mut Child) -> Result<()> {
+    let said = node.stdout.take().context("it was started with a pipe")?;
+    let mut lines = BufReader::new(said).lines();
+    lines
+        .find_map(|line| line.ok().filter(|line| line.contains(" is up")))
+        .context("no node is up")?;
+    // It would end at the next line that nobody reads.
+    std::thread::spawn(move || lines.for_each(drop));
+    Ok(())
+}
+
+fn until_it_ends(node: &mut Child) -> Result<()> {
+    let asked = outside::now();
+    loop {
+        if let Some(status) = node.try_wait()? {
+            ensure!(status.success(), "the node that was to leave ended with {status}");
+            return Ok(());
+        }
+        ensure!(asked.elapsed() < ANSWER_LIMIT, "the node goes on after the upgrade");
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn names_in(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// Every file below `folder`; what a link leads to is not below it.
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => found.extend(files_below(&entry.path())?),
+            kind if kind.is_file() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
