@@ -5,7 +5,7 @@
 //! tests can fail any one of them.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -139,13 +139,30 @@ fn write_steps(
     flush_folder_of(path)
 }
 
-/// Reads `path`; `None` when there is no such file.
+/// Most bytes of a file that is read as a whole. The largest, the built-in model, has a tenth of it.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Reads `path`; `None` when there is no such file. What is no plain file is not opened: a pipe would
+/// keep whoever reads it waiting, and a device may have no end.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
-    match fs::read(path) {
+    match read_plain(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(FileError::new(path, Deed::Read, &error)),
     }
+}
+
+fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
+    let found = fs::metadata(path)?;
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !found.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > BYTES_MAX { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
 /// Removes `path`; nothing happens when there is no such file.
@@ -267,6 +284,23 @@ pub(crate) mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_plain_file_is_refused_and_nobody_waits_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let endless = folder.path().join("endless");
+        std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        for path in [endless, pipe] {
+            let refused = read(&path).unwrap_err().to_string();
+            assert!(refused.contains("no plain file"), "{refused}");
+        }
+        assert!(read(folder.path()).unwrap_err().to_string().contains("directory"));
+        assert_eq!(read(&folder.path().join("none")).unwrap(), None);
     }
 
     #[test]

@@ -72,7 +72,7 @@ export interface SettingValues {
   'distributed_inference.activation_dtype': 'auto' | 'fp16' | 'fp32' | 'q8';
   /** Whether this computer also computes layers between those of two other computers. */
   'distributed_inference.allow_self_as_shard': boolean;
-  /** The most replies that are computed at once for this computer. Others wait. */
+  /** The most replies that are computed at once for this computer. Others wait, but for one that the owner asks for. */
   'distributed_inference.max_concurrent_pipelines': number;
   /** How many layers at the front of a model never leave this computer. */
   'distributed_inference.local_prefix_layers': number;

@@ -195,7 +195,8 @@ declare! {
         /// Whether this computer also computes layers between those of two other computers.
         "distributed_inference.allow_self_as_shard" => allow_self_as_shard: bool = true,
             at_once(Asking);
-        /// The most replies that are computed at once for this computer. Others wait.
+        /// The most replies that are computed at once for this computer. Others wait, but for one that
+        /// the owner asks for.
         "distributed_inference.max_concurrent_pipelines" => max_concurrent_pipelines: u32 = 4,
             at_once(Asking).whole(1, 64).unit("replies");
         /// How many layers at the front of a model never leave this computer.
