@@ -13,13 +13,19 @@ use crate::vector::lines;
 /// has.
 const DIM_MAX: usize = 1024;
 
+/// The function that makes steps of what comes to a state.
+pub(crate) const SOFTPLUS: &str = include_str!("shaders/softplus.wgsl");
+
 /// Sizes of a gated delta net.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeltaShape {
-    /// Heads of queries and keys; value head `h` uses key head `h % key_heads`.
+    /// Heads of queries and keys.
     pub key_heads: usize,
     /// Heads of values.
     pub value_heads: usize,
+    /// Whether value heads that follow each other use the same key head; else value head `h` uses
+    /// key head `h % key_heads`.
+    pub grouped: bool,
     /// Numbers of a head.
     pub dim: usize,
     /// Rows that the convolution sees, the current one among them.
@@ -107,11 +113,15 @@ impl Commands {
         state: &Buffer,
         out: &Buffer,
     ) -> Result<(), GpuError> {
-        let DeltaShape { key_heads, value_heads, dim, .. } = shape;
+        let DeltaShape { key_heads, value_heads, grouped, dim, .. } = shape;
         let DeltaInput { convolved, betas, alphas, bias, decay, epsilon } = input;
         let end = row + rows;
         check("numbers of a head", DIM_MAX, dim)?;
         check("key heads", key_heads, 1)?;
+        if !value_heads.is_multiple_of(key_heads) {
+            let (got, expected) = (value_heads, key_heads);
+            return Err(GpuError::Size { what: "value heads of a delta net", got, expected });
+        }
         check("rows of a delta net", convolved.len(), end * shape.channels())?;
         for (numbers, count) in
             [(betas, end * value_heads), (alphas, end * value_heads), (bias, value_heads)]
@@ -126,7 +136,9 @@ impl Commands {
         })?;
         let params = [rows, row, key_heads, value_heads, dim, shape.history()];
         let mut params: Vec<u32> = params.iter().map(|n| *n as u32).collect();
-        params.push(epsilon.to_bits());
+        // Value heads that share a key head, where they follow each other.
+        let together = if grouped { value_heads / key_heads } else { 0 };
+        params.extend([epsilon.to_bits(), together as u32]);
         let buffers = [convolved, betas, alphas, bias, decay, state, out];
         self.dispatch(kernel, &buffers, [value_heads as u32, 1, 1], &params);
         Ok(())
@@ -136,5 +148,5 @@ impl Commands {
 /// The text of the kernel.
 pub(crate) fn source(dim: usize) -> String {
     let values = Values::new(&[("DIM", dim as u32)]);
-    expand(include_str!("shaders/delta.wgsl"), &values)
+    expand(&[include_str!("shaders/delta.wgsl"), SOFTPLUS].concat(), &values)
 }

@@ -513,8 +513,13 @@ impl Precision {
     }
 }
 
-/// Whether all of `part` can be computed on another device than the processor.
-fn check_parts(file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
+/// Whether all of `part` can be computed on another device than the processor, which has no code for
+/// what `unknown` names of a layer.
+fn check_parts(
+    file: &ModelFile,
+    part: &ModelPart,
+    unknown: impl Fn(&Block<Named>) -> Option<&'static str>,
+) -> Result<(), Fault> {
     if file.description().layer_inputs.is_some() {
         return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
     }
@@ -523,7 +528,7 @@ fn check_parts(file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
         return Err(Fault::NeedsProcessor { layer: 0, what });
     }
     for (layer, block) in (0u32..).zip(&file.description().blocks) {
-        let what = block.needs_processor().filter(|_| part.layers.contains_layer(layer));
+        let what = unknown(block).filter(|_| part.layers.contains_layer(layer));
         if let Some(what) = what {
             return Err(Fault::NeedsProcessor { layer, what });
         }

@@ -35,7 +35,7 @@ use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
 use crate::loaded::check_parts;
-use crate::parts::{Broken, StateShape};
+use crate::parts::{Block, Broken, StateShape};
 use weights::{CardLoading, OnCard, bytes_on_card};
 
 pub(crate) use state::{CardState, whole_blocks};
@@ -67,7 +67,7 @@ impl Card {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
-        check_parts(file, part)?;
+        check_parts(file, part, Block::needs_processor)?;
         let mut loading = CardLoading { file, device: &self.device, full: self.full };
         self.inventory.load(file, part, &mut loading)
     }

@@ -13,6 +13,7 @@
 //! A layer whose weights have a format without a kernel here is refused when it is to be loaded,
 //! with the name of the tensor: the caller keeps it on the CPU.
 
+mod able;
 mod attention;
 mod block;
 mod delta;
@@ -38,7 +39,7 @@ use crate::file::ModelFile;
 use crate::inventory::Inventory;
 use crate::loaded::check_parts;
 use crate::loaded::session::StepError;
-use crate::parts::StateShape;
+use crate::parts::{Block, StateShape};
 use weights::{GpuLoading, OnGpu, bytes_on_gpu, has_kernel};
 use workspace::Workspace;
 
@@ -86,7 +87,7 @@ impl GpuExecutor {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
-        check_parts(file, part)?;
+        check_parts(file, part, Block::unknown_to_gpu)?;
         // What a lost device holds is gone, though nothing of it is missing here.
         self.gpu.check()?;
         let mut loading = GpuLoading { file, gpu: &self.gpu, full: self.full };
@@ -96,7 +97,8 @@ impl GpuExecutor {
     /// Whether there are kernels for all of `part`.
     pub(crate) fn can_compute(&self, file: &ModelFile, part: &ModelPart) -> bool {
         let mut tensors = file.tensors_of(part);
-        check_parts(file, part).is_ok() && tensors.all(|tensor| has_kernel(tensor, self.full))
+        check_parts(file, part, Block::unknown_to_gpu).is_ok()
+            && tensors.all(|tensor| has_kernel(tensor, self.full))
     }
 
     /// Bytes that the weights of `part` take on the device.

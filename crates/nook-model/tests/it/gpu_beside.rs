@@ -5,7 +5,7 @@
 
 use crate::executors::*;
 use crate::fixtures::values;
-use crate::gpu::gpu;
+use crate::gpu::{gpu, is_refused};
 use nook_base::{LayerRange, ModelPart};
 use nook_kernels::Format;
 use nook_model::nook_gpu::{Choice, Gpu, OpenOptions};
@@ -189,7 +189,7 @@ fn a_layer_without_a_kernel_stays_with_the_processor() {
 fn models_that_only_the_processor_computes_are_computed_there() {
     let Some(gpu) = gpu("models for the processor") else { return };
     let folder = tempfile::tempdir().unwrap();
-    for family in Family::ALL.into_iter().filter(|family| family.needs_processor()) {
+    for family in Family::ALL.into_iter().filter(|family| is_refused(*family)) {
         let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
         let model = beside(&gpu, &file, Precision::Full);
         let prompt = prompt(6);

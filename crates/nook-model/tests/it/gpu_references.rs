@@ -58,7 +58,6 @@ pub(crate) fn needs_processor(name: &str) -> Option<(u32, &'static str)> {
         "gpt_oss" => (0, "attention sinks"),
         "granitehybrid" | "nemotron_h" | "nemotron_h_moe" => (0, "a Mamba layer"),
         "lfm2" | "lfm2moe" => (0, "a gated convolution"),
-        "qwen3next" => (0, "value heads that share key heads in groups"),
         _ => return None,
     })
 }

@@ -6,7 +6,7 @@ use super::recorder::Recorder;
 use super::step::{GpuLanes, GpuStep};
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
-use crate::parts::GatedDelta;
+use crate::parts::{GatedDelta, KeyHeads};
 
 impl GatedDelta<OnGpu> {
     /// Rows `x` (n, hidden) into `out` (n, hidden); the states of their sessions advance.
@@ -23,6 +23,7 @@ impl GatedDelta<OnGpu> {
         let shape = DeltaShape {
             key_heads: self.key_heads,
             value_heads: heads,
+            grouped: self.sharing == KeyHeads::Grouped,
             dim: self.dim,
             taps: self.kernel,
         };

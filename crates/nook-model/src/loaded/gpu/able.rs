@@ -1,0 +1,71 @@
+//! What of a layer only the processor computes, though a GPU is asked to. candle knows less:
+//! [`Block::needs_processor`].
+
+use crate::parts::{Activation, Attention, Block, Dense, FeedForward, Gated, Mixer, Mixture};
+use crate::weights::Weights;
+
+impl<W: Weights> Block<W> {
+    /// What of the layer there is no code for on a GPU, in words.
+    pub(super) fn unknown_to_gpu(&self) -> Option<&'static str> {
+        let mixer = match &self.mixer {
+            Some(Mixer::Attention(attention)) => attention.unknown_to_gpu(),
+            Some(Mixer::Mamba(_)) => Some("a Mamba layer"),
+            Some(Mixer::Convolution(_)) => Some("a gated convolution"),
+            Some(Mixer::Shared(_)) => Some("attention over another layer's keys"),
+            Some(Mixer::Latent(_) | Mixer::Delta(_)) | None => None,
+        };
+        let feed_forward = match &self.feed_forward {
+            Some(FeedForward::Gated(gated)) => gated.unknown_to_gpu(),
+            Some(FeedForward::Plain(plain)) => plain.activation.unknown_to_gpu(),
+            Some(FeedForward::Mixture(mixture)) => mixture.unknown_to_gpu(),
+            Some(FeedForward::Beside(_)) => Some("a dense layer beside experts"),
+            None => Some("a layer of one part"),
+        };
+        let scale = self.output_scale.as_ref().map(|_| "a scale of whole layers");
+        let laurel = self.laurel.as_ref().map(|_| "a narrow way beside attention");
+        let streams = self.streams.as_ref().map(|_| "several hidden states side by side");
+        mixer.or(feed_forward).or(scale).or(laurel).or(streams)
+    }
+}
+
+impl<W: Weights> Attention<W> {
+    fn unknown_to_gpu(&self) -> Option<&'static str> {
+        match self {
+            Self { sinks: Some(_), .. } => Some("attention sinks"),
+            Self { value: None, .. } => Some("values that are made of keys"),
+            Self { value_norm: Some(_), .. } => Some("a norm of values"),
+            _ => None,
+        }
+    }
+}
+
+impl<W: Weights> Mixture<W> {
+    fn unknown_to_gpu(&self) -> Option<&'static str> {
+        let shared = self.shared.as_ref().and_then(|shared| match &shared.expert {
+            Dense::Gated(gated) => gated.unknown_to_gpu(),
+            Dense::Plain(plain) => plain.activation.unknown_to_gpu(),
+        });
+        match self {
+            Self { biases: Some(_), .. } => Some("biases of experts"),
+            Self { gate: None, .. } => Some("experts without a gate"),
+            _ => self.activation.unknown_to_gpu().or(shared),
+        }
+    }
+}
+
+impl<W: Weights> Gated<W> {
+    fn unknown_to_gpu(&self) -> Option<&'static str> {
+        let cutoff = self.cutoff.map(|_| "gates with a cut-off");
+        self.activation.unknown_to_gpu().or(cutoff)
+    }
+}
+
+impl Activation {
+    fn unknown_to_gpu(self) -> Option<&'static str> {
+        match self {
+            Self::Silu | Self::GeluTanh => None,
+            Self::SquaredRelu => Some("a squared rectifier"),
+            Self::ClampedSwiglu => Some("a clamped gate"),
+        }
+    }
+}
