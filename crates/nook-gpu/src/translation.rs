@@ -26,9 +26,9 @@ fn every_kernel_is_translated_for_every_system() {
     }
     for half in [true, false] {
         let shape = CacheShape { kv_heads: 2, key_dim: 128, value_dim: 128, half };
-        for split in [true, false] {
-            let text = attention::source(&shape, 4, split);
-            kernels.push((format!("attention {half} {split}"), text));
+        for (split, sinks) in [(true, false), (false, false), (true, true), (false, true)] {
+            let form = attention::Form { together: 4, split, sinks };
+            kernels.push((format!("attention {half} {form:?}"), attention::source(&shape, form)));
         }
         let values = Values::new(&[("HALF", u32::from(half))]);
         let text = expand(include_str!("shaders/append.wgsl"), &values);

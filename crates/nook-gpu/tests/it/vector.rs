@@ -74,9 +74,10 @@ fn functions_of_numbers_are_right_far_from_zero_and_near_it() {
     let width = 23;
     type Function<'a> = &'a dyn Fn(f64, usize) -> f64;
     let second = |i: usize| f64::from(y[i]);
-    let cases: [(Each<'_>, Function<'_>); 11] = [
+    let cases: [(Each<'_>, Function<'_>); 13] = [
         (Each::Add(&other, 0.5), &|x, i| x + 0.5 * second(i)),
-        (Each::AddRow(&other), &|x, i| x + second(i % width)),
+        (Each::AddRow(&other, 0), &|x, i| x + second(i % width)),
+        (Each::AddRow(&other, 5), &|x, i| x + second(5 * width + i % width)),
         (Each::Clear, &|_, _| 0.0),
         (Each::Scale(-3.0), &|x, _| -3.0 * x),
         (Each::SoftCap(30.0), &|x, _| 30.0 * (x / 30.0).tanh()),
@@ -86,6 +87,10 @@ fn functions_of_numbers_are_right_far_from_zero_and_near_it() {
         (Each::GeluTanhTimes(&other), &|x, i| gelu(x) * second(i)),
         (Each::SigmoidTimes(&other), &|x, i| x * sigmoid(second(i))),
         (Each::ScaleRows(&other), &|x, i| x * second(i / width)),
+        (Each::ClampedGateTimes { y: &other, limit: 1.5, steepness: 1.702 }, &|x, i| {
+            let gate = x.min(1.5);
+            gate * sigmoid(1.702 * gate) * (second(i).clamp(-1.5, 1.5) + 1.0)
+        }),
     ];
     for (each, function) in cases {
         let expected: Vec<f32> =

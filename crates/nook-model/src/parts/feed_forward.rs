@@ -24,10 +24,10 @@ pub(crate) enum Activation {
 }
 
 /// Bound of what goes into [`Activation::ClampedSwiglu`].
-const SWIGLU_LIMIT: f32 = 7.0;
+pub(crate) const SWIGLU_LIMIT: f32 = 7.0;
 
 /// How steep the sigmoid in it is.
-const SWIGLU_STEEPNESS: f32 = 1.702;
+pub(crate) const SWIGLU_STEEPNESS: f32 = 1.702;
 
 /// A gated feed-forward layer.
 #[derive(Debug)]

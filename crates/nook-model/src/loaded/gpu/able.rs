@@ -31,7 +31,6 @@ impl<W: Weights> Block<W> {
 impl<W: Weights> Attention<W> {
     fn unknown_to_gpu(&self) -> Option<&'static str> {
         match self {
-            Self { sinks: Some(_), .. } => Some("attention sinks"),
             Self { value: None, .. } => Some("values that are made of keys"),
             Self { value_norm: Some(_), .. } => Some("a norm of values"),
             _ => None,
@@ -46,7 +45,6 @@ impl<W: Weights> Mixture<W> {
             Dense::Plain(plain) => plain.activation.unknown_to_gpu(),
         });
         match self {
-            Self { biases: Some(_), .. } => Some("biases of experts"),
             Self { gate: None, .. } => Some("experts without a gate"),
             _ => self.activation.unknown_to_gpu().or(shared),
         }
@@ -63,9 +61,8 @@ impl<W: Weights> Gated<W> {
 impl Activation {
     fn unknown_to_gpu(self) -> Option<&'static str> {
         match self {
-            Self::Silu | Self::GeluTanh => None,
+            Self::Silu | Self::GeluTanh | Self::ClampedSwiglu => None,
             Self::SquaredRelu => Some("a squared rectifier"),
-            Self::ClampedSwiglu => Some("a clamped gate"),
         }
     }
 }

@@ -13,12 +13,14 @@ use crate::parts::{Attention, Broken, Reach, Temperature};
 
 /// What attention does with the scores of all heads.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scoring {
+pub(super) struct Scoring<'a> {
     pub(super) heads: usize,
     pub(super) value_dim: usize,
     pub(super) scale: f32,
     pub(super) soft_cap: Option<f32>,
     pub(super) reach: Reach,
+    /// See [`Attention::sinks`].
+    pub(super) sinks: Option<&'a Buffer>,
 }
 
 impl Attention<OnGpu> {
@@ -68,6 +70,7 @@ impl Attention<OnGpu> {
             scale: self.scale,
             soft_cap: self.soft_cap,
             reach: self.reach,
+            sinks: self.sinks.as_ref(),
         };
         let mixed = attend(&queries, &keys, &values, scoring, step, lanes, recorder)?;
         if let Some(gate) = &self.gate {
@@ -97,12 +100,12 @@ pub(super) fn attend(
     queries: &Buffer,
     keys: &Buffer,
     values: &Buffer,
-    scoring: Scoring,
+    scoring: Scoring<'_>,
     step: &GpuStep<'_>,
     lanes: &mut GpuLanes<'_>,
     recorder: &mut Recorder<'_>,
 ) -> Result<Arc<Buffer>, StepError> {
-    let Scoring { heads, value_dim, scale, soft_cap, reach } = scoring;
+    let Scoring { heads, value_dim, scale, soft_cap, reach, sinks } = scoring;
     let mixed = recorder.buffers.mixed.sized(recorder.gpu, step.rows() * heads * value_dim)?;
     let shares = recorder.buffers.shares.sized(recorder.gpu, spare_numbers(value_dim))?;
     let reach = match reach {
@@ -118,7 +121,7 @@ pub(super) fn attend(
         }
         let room = cache.cache()?;
         recorder.commands.append(room, first, keys, values, row, rows)?;
-        let attend = Attend { heads, scale, soft_cap, reach, first, row, rows };
+        let attend = Attend { heads, scale, soft_cap, reach, first, row, rows, sinks };
         recorder.commands.attend(queries, room, attend, &shares, &mixed)?;
         let key_dim = room.shape().key_dim;
         cache.advance(rows);

@@ -6,7 +6,7 @@ use super::block::unknown_part;
 use super::recorder::Recorder;
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
-use crate::parts::{Activation, Gated, Plain};
+use crate::parts::{Activation, Gated, Plain, SWIGLU_LIMIT, SWIGLU_STEEPNESS};
 
 impl Activation {
     /// `f(x) * up`, in the place of `x`.
@@ -14,7 +14,11 @@ impl Activation {
         match self {
             Self::Silu => Ok(Each::SiluTimes(up)),
             Self::GeluTanh => Ok(Each::GeluTanhTimes(up)),
-            Self::SquaredRelu | Self::ClampedSwiglu => Err(unknown_part()),
+            Self::ClampedSwiglu => {
+                let (limit, steepness) = (SWIGLU_LIMIT, SWIGLU_STEEPNESS);
+                Ok(Each::ClampedGateTimes { y: up, limit, steepness })
+            }
+            Self::SquaredRelu => Err(unknown_part()),
         }
     }
 }

@@ -80,9 +80,17 @@ impl Mixture<OnGpu> {
             recorder.commands.each(&input, n * hidden, hidden, Each::ScaleRows(weights))?;
         }
         recorder.products(&input, n, &[(gate, &gates), (up, &ups)])?;
+        if let Some(biases) = &self.biases {
+            recorder.commands.each(&gates, n * wide, wide, Each::AddRow(&biases.gate, expert))?;
+            recorder.commands.each(&ups, n * wide, wide, Each::AddRow(&biases.up, expert))?;
+        }
         let each = self.activation.times_on_gpu(&ups)?;
         recorder.commands.each(&gates, n * wide, 1, each)?;
         recorder.products(&gates, n, &[(down, &output)])?;
+        if let Some(biases) = &self.biases {
+            let each = Each::AddRow(&biases.down, expert);
+            recorder.commands.each(&output, n * hidden, hidden, each)?;
+        }
         if !self.routing.weigh_input {
             recorder.commands.each(&output, n * hidden, hidden, Each::ScaleRows(weights))?;
         }
