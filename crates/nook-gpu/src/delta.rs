@@ -1,5 +1,4 @@
-//! The gated delta net's two steps that are no products: a short causal convolution, and the state
-//! that each position lets fade, corrects and reads.
+//! The gated delta net's state, which each position lets fade, corrects and reads.
 
 use crate::buffer::Buffer;
 use crate::commands::Commands;
@@ -7,7 +6,6 @@ use crate::error::GpuError;
 use crate::kernel::Kernel;
 use crate::product::check;
 use crate::template::{Values, expand};
-use crate::vector::lines;
 
 /// Most numbers of a head: two rows of them lie in the 16 KB of workgroup memory that every device
 /// has.
@@ -70,35 +68,6 @@ impl DeltaShape {
 }
 
 impl Commands {
-    /// Convolves rows `row..row + rows` of `inputs` (n, channels) behind those that `state` begins
-    /// with, by `weights` (channels, taps), into the same rows of `out`.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Size`] where a buffer is too short.
-    pub fn convolve(
-        &mut self,
-        shape: DeltaShape,
-        inputs: &Buffer,
-        state: &Buffer,
-        weights: &Buffer,
-        (row, rows): (usize, usize),
-        out: &Buffer,
-    ) -> Result<(), GpuError> {
-        let channels = shape.channels();
-        check("inputs of a convolution", inputs.len(), (row + rows) * channels)?;
-        check("results of a convolution", out.len(), (row + rows) * channels)?;
-        check("a state", state.len(), shape.state())?;
-        check("weights of a convolution", weights.len(), channels * shape.taps)?;
-        let kernel = self.gpu().clone().kernel("convolve", |gpu| {
-            let source = include_str!("shaders/convolve.wgsl").to_owned();
-            Kernel::build(gpu, "convolve", source, "rrrw")
-        })?;
-        let params = [rows, row, channels, shape.taps].map(|n| n as u32);
-        self.dispatch(kernel, &[inputs, state, weights, out], lines(rows * channels), &params);
-        Ok(())
-    }
-
     /// Takes rows `row..row + rows` through the states of all heads in `state`, which change; what
     /// the queries read goes into `out` (n, `value_heads` * dim).
     ///

@@ -7,10 +7,10 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use nook_kernels::Format;
 
 use crate::attention::{self, CacheShape};
-use crate::delta;
 use crate::layout::Layout;
 use crate::product::{self, Form};
 use crate::template::{Values, expand};
+use crate::{convolution, delta};
 
 #[test]
 fn every_kernel_is_translated_for_every_system() {
@@ -38,11 +38,14 @@ fn every_kernel_is_translated_for_every_system() {
         ("rope", include_str!("shaders/rope.wgsl")),
         ("gather", include_str!("shaders/gather.wgsl")),
         ("merge", include_str!("shaders/merge.wgsl")),
-        ("convolve", include_str!("shaders/convolve.wgsl")),
         ("columns", include_str!("shaders/columns.wgsl")),
         ("scatter", include_str!("shaders/scatter.wgsl")),
     ] {
         kernels.push((name.to_owned(), text.to_owned()));
+    }
+    for (biased, silu) in [(false, false), (false, true), (true, true)] {
+        let text = convolution::source(biased, silu);
+        kernels.push((format!("convolve {biased} {silu}"), text));
     }
     let spans = Values::new(&[("SPAN", 32), ("SPAN_LANES", 8), ("STEPS", 3)]);
     let text = expand(include_str!("shaders/quantise.wgsl"), &spans);

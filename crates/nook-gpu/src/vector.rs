@@ -48,6 +48,8 @@ pub enum Each<'a> {
     SiluTimes(&'a Buffer),
     /// `gelu(x) * y`.
     GeluTanhTimes(&'a Buffer),
+    /// `x * y`.
+    Times(&'a Buffer),
     /// `x * sigmoid(y)`.
     SigmoidTimes(&'a Buffer),
     /// `x * sigmoid(y[i / width])`.
@@ -93,6 +95,7 @@ impl Each<'_> {
             Self::GeluTanh => ("gelu", "x[i] = gelu(x[i]);"),
             Self::SiluTimes(_) => ("silu times", "x[i] = silu(x[i]) * y[i];"),
             Self::GeluTanhTimes(_) => ("gelu times", "x[i] = gelu(x[i]) * y[i];"),
+            Self::Times(_) => ("times", "x[i] *= y[i];"),
             Self::SigmoidTimes(_) => ("sigmoid times", "x[i] *= sigmoid(y[i]);"),
             Self::SigmoidTimesRow(_) => ("sigmoid row", "x[i] *= sigmoid(y[i / p.width]);"),
             Self::ScaleRows(_) => ("scale rows", "x[i] *= y[i / p.width];"),
@@ -112,6 +115,7 @@ impl Each<'_> {
             Self::Add(other, _)
             | Self::SiluTimes(other)
             | Self::GeluTanhTimes(other)
+            | Self::Times(other)
             | Self::SigmoidTimes(other)
             | Self::ClampedGateTimes { y: other, .. } => Some((other, count)),
         }

@@ -22,6 +22,7 @@ mod mixture;
 mod mla;
 mod pass;
 mod recorder;
+mod short_conv;
 mod state;
 mod step;
 mod weights;

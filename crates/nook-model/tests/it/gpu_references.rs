@@ -56,7 +56,6 @@ pub(crate) fn needs_processor(name: &str) -> Option<(u32, &'static str)> {
         "gemma4" | "gemma4_moe" => (0, "a norm of values"),
         "gemma3n" | "gemma4_ple" => (0, "inputs of layers by token"),
         "granitehybrid" | "nemotron_h" | "nemotron_h_moe" => (0, "a Mamba layer"),
-        "lfm2" | "lfm2moe" => (0, "a gated convolution"),
         _ => return None,
     })
 }

@@ -10,9 +10,8 @@ impl<W: Weights> Block<W> {
         let mixer = match &self.mixer {
             Some(Mixer::Attention(attention)) => attention.unknown_to_gpu(),
             Some(Mixer::Mamba(_)) => Some("a Mamba layer"),
-            Some(Mixer::Convolution(_)) => Some("a gated convolution"),
             Some(Mixer::Shared(_)) => Some("attention over another layer's keys"),
-            Some(Mixer::Latent(_) | Mixer::Delta(_)) | None => None,
+            Some(Mixer::Latent(_) | Mixer::Delta(_) | Mixer::Convolution(_)) | None => None,
         };
         let feed_forward = match &self.feed_forward {
             Some(FeedForward::Gated(gated)) => gated.unknown_to_gpu(),

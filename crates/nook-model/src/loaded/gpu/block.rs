@@ -25,9 +25,10 @@ impl Block<OnGpu> {
             Some(Mixer::Attention(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
             Some(Mixer::Latent(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
             Some(Mixer::Delta(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Some(Mixer::Mamba(_) | Mixer::Convolution(_) | Mixer::Shared(_)) | None => {
-                return Err(unknown_part());
+            Some(Mixer::Convolution(part)) => {
+                part.on_gpu(&input, &result, step, lanes, recorder)?;
             }
+            Some(Mixer::Mamba(_) | Mixer::Shared(_)) | None => return Err(unknown_part()),
         }
         self.join(self.post_attention_norm.as_ref(), x, &result, count, recorder)?;
         let input = recorder.entry(self.feed_forward_norm.as_ref(), x, count)?;
