@@ -10,7 +10,7 @@ use crate::attention::{self, CacheShape};
 use crate::layout::Layout;
 use crate::product::{self, Form};
 use crate::template::{Values, expand};
-use crate::{convolution, delta};
+use crate::{convolution, delta, mamba};
 
 #[test]
 fn every_kernel_is_translated_for_every_system() {
@@ -51,6 +51,7 @@ fn every_kernel_is_translated_for_every_system() {
     let text = expand(include_str!("shaders/quantise.wgsl"), &spans);
     kernels.push(("quantise".to_owned(), text));
     kernels.push(("delta".to_owned(), delta::source(128)));
+    kernels.push(("mamba".to_owned(), mamba::source(128)));
     for (name, text) in &kernels {
         translate(name, text);
     }

@@ -50,6 +50,12 @@ pub enum Each<'a> {
     GeluTanhTimes(&'a Buffer),
     /// `x * y`.
     Times(&'a Buffer),
+    /// `x * y[i % width]`.
+    TimesRow(&'a Buffer),
+    /// The square of what is above 0.
+    SquaredRelu,
+    /// The square of what is above 0, times `y`.
+    SquaredReluTimes(&'a Buffer),
     /// `x * sigmoid(y)`.
     SigmoidTimes(&'a Buffer),
     /// `x * sigmoid(y[i / width])`.
@@ -96,6 +102,9 @@ impl Each<'_> {
             Self::SiluTimes(_) => ("silu times", "x[i] = silu(x[i]) * y[i];"),
             Self::GeluTanhTimes(_) => ("gelu times", "x[i] = gelu(x[i]) * y[i];"),
             Self::Times(_) => ("times", "x[i] *= y[i];"),
+            Self::TimesRow(_) => ("times row", "x[i] *= y[i % p.width];"),
+            Self::SquaredRelu => ("squared relu", "x[i] = squared(x[i]);"),
+            Self::SquaredReluTimes(_) => ("squared relu times", "x[i] = squared(x[i]) * y[i];"),
             Self::SigmoidTimes(_) => ("sigmoid times", "x[i] *= sigmoid(y[i]);"),
             Self::SigmoidTimesRow(_) => ("sigmoid row", "x[i] *= sigmoid(y[i / p.width]);"),
             Self::ScaleRows(_) => ("scale rows", "x[i] *= y[i / p.width];"),
@@ -107,7 +116,9 @@ impl Each<'_> {
     /// `width`.
     fn other(&self, count: usize, width: usize) -> Option<(&Buffer, usize)> {
         match self {
-            Self::Clear | Self::Scale(_) | Self::SoftCap(_) | Self::Silu | Self::GeluTanh => None,
+            Self::Clear | Self::Scale(_) | Self::SoftCap(_) => None,
+            Self::Silu | Self::GeluTanh | Self::SquaredRelu => None,
+            Self::TimesRow(other) => Some((other, width.min(count))),
             Self::AddRow(other, row) => Some((other, row * width + width.min(count))),
             Self::ScaleRows(other) | Self::SigmoidTimesRow(other) => {
                 Some((other, count.div_ceil(width.max(1))))
@@ -116,6 +127,7 @@ impl Each<'_> {
             | Self::SiluTimes(other)
             | Self::GeluTanhTimes(other)
             | Self::Times(other)
+            | Self::SquaredReluTimes(other)
             | Self::SigmoidTimes(other)
             | Self::ClampedGateTimes { y: other, .. } => Some((other, count)),
         }

@@ -23,6 +23,11 @@ fn silu(v: f32) -> f32 { return v / (1.0 + exp(-v)); }
 
 fn gelu(v: f32) -> f32 { return 0.5 * v * (1.0 + tangent(0.7978846 * (v + 0.044715 * v * v * v))); }
 
+fn squared(v: f32) -> f32 {
+    let above = max(v, 0.0);
+    return above * above;
+}
+
 // `factor` bounds both, `second` is how steep the gate is.
 fn clamped(v: f32, other: f32) -> f32 {
     let gate = min(v, p.factor);

@@ -1,7 +1,9 @@
 //! What layers that remember in one state compute beside products, against its definition in double
 //! precision.
 
-use nook_gpu::{Buffer, Commands, Convolution, DeltaInput, DeltaShape, KernelSet};
+use nook_gpu::{
+    Buffer, Commands, Convolution, DeltaInput, DeltaShape, KernelSet, MambaInput, MambaShape,
+};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -142,6 +144,63 @@ fn a_delta_net_fades_corrects_and_reads_its_states() {
         let off = worst(&got, &expected);
         assert!(off < APART_MAX, "{shape:?}: {off:.1e}");
         let got = commands.read_floats(&state, history, after.len()).unwrap();
+        let off = worst(&got, &narrow(&after));
+        assert!(off < APART_MAX, "{shape:?}, its states: {off:.1e}");
+    }
+}
+
+#[test]
+fn a_mamba_layer_fades_adds_to_and_reads_its_states() {
+    let Some(gpu) = crate::gpu("Mamba layers", KernelSet::Portable) else { return };
+    let mut random = StdRng::seed_from_u64(43);
+    let (row, rows, state_at) = (1, 6, 11);
+    for (heads, dim, groups, places) in [(6, 16, 2, 24), (4, 80, 4, 128), (3, 8, 1, 5)] {
+        let shape = MambaShape { heads, dim, groups, places, state_at };
+        let (channels, inner) = (shape.channels(), heads * dim);
+        let convolved = numbers((row + rows) * channels, &mut random);
+        // Steps so short that they vanish beside 1, and long ones.
+        let steps: Vec<f32> = (0..(row + rows) * heads)
+            .map(|at| [-18.0, -7.0, -3.0, 0.5, 4.0, 25.0, -5.0][at % 7])
+            .collect();
+        let (bias, skip) = (numbers(heads, &mut random), numbers(heads, &mut random));
+        let decay: Vec<f32> = (0..heads).map(|head| -0.2 - head as f32).collect();
+        let state = numbers(state_at + inner * places, &mut random);
+        let mut after = wide(&state[state_at..]);
+        let mut expected = Vec::new();
+        for line in row..row + rows {
+            let own = wide(&convolved[line * channels..(line + 1) * channels]);
+            for (head, state) in after.chunks_exact_mut(dim * places).enumerate() {
+                let put_at = inner + head / (heads / groups) * places;
+                let (puts, reads) = (&own[put_at..], &own[put_at + groups * places..]);
+                let step = softplus(f64::from(steps[line * heads + head]) + f64::from(bias[head]));
+                let kept = (f64::from(decay[head]) * step).exp();
+                for (i, held) in state.chunks_exact_mut(places).enumerate() {
+                    let input = own[head * dim + i];
+                    for (held, put) in held.iter_mut().zip(puts) {
+                        *held = *held * kept + step * input * put;
+                    }
+                    let read: f64 = held.iter().zip(reads).map(|(x, y)| x * y).sum();
+                    expected.push((read + f64::from(skip[head]) * input) as f32);
+                }
+            }
+        }
+        let held = |numbers: &[f32]| Buffer::of_floats(&gpu, "numbers", numbers).unwrap();
+        let (convolved, steps, bias) = (held(&convolved), held(&steps), held(&bias));
+        let (decay, skip, state) = (held(&decay), held(&skip), held(&state));
+        let input = MambaInput {
+            convolved: &convolved,
+            steps: &steps,
+            bias: &bias,
+            decay: &decay,
+            skip: &skip,
+        };
+        let out = Buffer::new(&gpu, "out", (row + rows) * inner).unwrap();
+        let mut commands = Commands::new(&gpu);
+        commands.mamba(shape, input, (row, rows), &state, &out).unwrap();
+        let got = commands.read_floats(&out, row * inner, rows * inner).unwrap();
+        let off = worst(&got, &expected);
+        assert!(off < APART_MAX, "{shape:?}: {off:.1e}");
+        let got = commands.read_floats(&state, state_at, after.len()).unwrap();
         let off = worst(&got, &narrow(&after));
         assert!(off < APART_MAX, "{shape:?}, its states: {off:.1e}");
     }

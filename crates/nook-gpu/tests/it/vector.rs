@@ -74,7 +74,7 @@ fn functions_of_numbers_are_right_far_from_zero_and_near_it() {
     let width = 23;
     type Function<'a> = &'a dyn Fn(f64, usize) -> f64;
     let second = |i: usize| f64::from(y[i]);
-    let cases: [(Each<'_>, Function<'_>); 14] = [
+    let cases: [(Each<'_>, Function<'_>); 17] = [
         (Each::Add(&other, 0.5), &|x, i| x + 0.5 * second(i)),
         (Each::AddRow(&other, 0), &|x, i| x + second(i % width)),
         (Each::AddRow(&other, 5), &|x, i| x + second(5 * width + i % width)),
@@ -86,6 +86,9 @@ fn functions_of_numbers_are_right_far_from_zero_and_near_it() {
         (Each::SiluTimes(&other), &|x, i| x * sigmoid(x) * second(i)),
         (Each::GeluTanhTimes(&other), &|x, i| gelu(x) * second(i)),
         (Each::Times(&other), &|x, i| x * second(i)),
+        (Each::TimesRow(&other), &|x, i| x * second(i % width)),
+        (Each::SquaredRelu, &|x, _| x.max(0.0).powi(2)),
+        (Each::SquaredReluTimes(&other), &|x, i| x.max(0.0).powi(2) * second(i)),
         (Each::SigmoidTimes(&other), &|x, i| x * sigmoid(second(i))),
         (Each::ScaleRows(&other), &|x, i| x * second(i / width)),
         (Each::ClampedGateTimes { y: &other, limit: 1.5, steepness: 1.702 }, &|x, i| {

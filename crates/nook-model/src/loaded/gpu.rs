@@ -18,6 +18,7 @@ mod attention;
 mod block;
 mod delta;
 mod feed_forward;
+mod mamba2;
 mod mixture;
 mod mla;
 mod pass;

@@ -39,7 +39,7 @@ pub(crate) fn gpu(test: &str) -> Option<Gpu> {
 
 /// Whether it has layers that only the processor computes.
 pub(crate) fn is_refused(family: Family) -> bool {
-    matches!(family, Family::GraniteHybrid | Family::Gemma3n | Family::Gemma4)
+    matches!(family, Family::Gemma3n | Family::Gemma4)
 }
 
 #[test]

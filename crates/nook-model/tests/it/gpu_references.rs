@@ -55,7 +55,6 @@ pub(crate) fn needs_processor(name: &str) -> Option<(u32, &'static str)> {
     Some(match model {
         "gemma4" | "gemma4_moe" => (0, "a norm of values"),
         "gemma3n" | "gemma4_ple" => (0, "inputs of layers by token"),
-        "granitehybrid" | "nemotron_h" | "nemotron_h_moe" => (0, "a Mamba layer"),
         _ => return None,
     })
 }

@@ -1,7 +1,7 @@
 //! What of a layer only the processor computes, though a GPU is asked to. candle knows less:
 //! [`Block::needs_processor`].
 
-use crate::parts::{Activation, Attention, Block, Dense, FeedForward, Gated, Mixer, Mixture};
+use crate::parts::{Attention, Block, FeedForward, Mixer};
 use crate::weights::Weights;
 
 impl<W: Weights> Block<W> {
@@ -9,16 +9,14 @@ impl<W: Weights> Block<W> {
     pub(super) fn unknown_to_gpu(&self) -> Option<&'static str> {
         let mixer = match &self.mixer {
             Some(Mixer::Attention(attention)) => attention.unknown_to_gpu(),
-            Some(Mixer::Mamba(_)) => Some("a Mamba layer"),
             Some(Mixer::Shared(_)) => Some("attention over another layer's keys"),
-            Some(Mixer::Latent(_) | Mixer::Delta(_) | Mixer::Convolution(_)) | None => None,
+            Some(Mixer::Latent(_) | Mixer::Delta(_) | Mixer::Mamba(_) | Mixer::Convolution(_))
+            | None => None,
         };
         let feed_forward = match &self.feed_forward {
-            Some(FeedForward::Gated(gated)) => gated.unknown_to_gpu(),
-            Some(FeedForward::Plain(plain)) => plain.activation.unknown_to_gpu(),
-            Some(FeedForward::Mixture(mixture)) => mixture.unknown_to_gpu(),
+            Some(FeedForward::Gated(gated)) => gated.cutoff.map(|_| "gates with a cut-off"),
             Some(FeedForward::Beside(_)) => Some("a dense layer beside experts"),
-            None => Some("a layer of one part"),
+            Some(FeedForward::Plain(_) | FeedForward::Mixture(_)) | None => None,
         };
         let scale = self.output_scale.as_ref().map(|_| "a scale of whole layers");
         let laurel = self.laurel.as_ref().map(|_| "a narrow way beside attention");
@@ -33,35 +31,6 @@ impl<W: Weights> Attention<W> {
             Self { value: None, .. } => Some("values that are made of keys"),
             Self { value_norm: Some(_), .. } => Some("a norm of values"),
             _ => None,
-        }
-    }
-}
-
-impl<W: Weights> Mixture<W> {
-    fn unknown_to_gpu(&self) -> Option<&'static str> {
-        let shared = self.shared.as_ref().and_then(|shared| match &shared.expert {
-            Dense::Gated(gated) => gated.unknown_to_gpu(),
-            Dense::Plain(plain) => plain.activation.unknown_to_gpu(),
-        });
-        match self {
-            Self { gate: None, .. } => Some("experts without a gate"),
-            _ => self.activation.unknown_to_gpu().or(shared),
-        }
-    }
-}
-
-impl<W: Weights> Gated<W> {
-    fn unknown_to_gpu(&self) -> Option<&'static str> {
-        let cutoff = self.cutoff.map(|_| "gates with a cut-off");
-        self.activation.unknown_to_gpu().or(cutoff)
-    }
-}
-
-impl Activation {
-    fn unknown_to_gpu(self) -> Option<&'static str> {
-        match self {
-            Self::Silu | Self::GeluTanh | Self::ClampedSwiglu => None,
-            Self::SquaredRelu => Some("a squared rectifier"),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One transformer layer on a GPU: see [`crate::parts::Block`].
 
+use std::sync::Arc;
+
 use nook_gpu::{Buffer, Each};
 
 use super::recorder::Recorder;
@@ -12,33 +14,50 @@ impl Block<OnGpu> {
     /// Takes rows `x` (n, hidden) through the layer, in place.
     pub(super) fn on_gpu(
         &self,
-        x: &std::sync::Arc<Buffer>,
+        x: &Arc<Buffer>,
         hidden: usize,
         step: &GpuStep<'_>,
         lanes: &mut GpuLanes<'_>,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
         let (n, count) = (step.rows(), step.rows() * hidden);
-        let result = recorder.buffers.result.sized(recorder.gpu, count)?;
-        let input = recorder.entry(self.attention_norm.as_ref(), x, count)?;
         match &self.mixer {
-            Some(Mixer::Attention(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Some(Mixer::Latent(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Some(Mixer::Delta(part)) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Some(Mixer::Convolution(part)) => {
-                part.on_gpu(&input, &result, step, lanes, recorder)?;
-            }
-            Some(Mixer::Mamba(_) | Mixer::Shared(_)) | None => return Err(unknown_part()),
+            Some(mixer) => self.mix(mixer, x, count, step, lanes, recorder)?,
+            None => lanes.pass_by(step)?,
         }
-        self.join(self.post_attention_norm.as_ref(), x, &result, count, recorder)?;
+        let Some(feed_forward) = &self.feed_forward else { return Ok(()) };
+        let result = recorder.buffers.result.sized(recorder.gpu, count)?;
         let input = recorder.entry(self.feed_forward_norm.as_ref(), x, count)?;
-        match &self.feed_forward {
-            Some(FeedForward::Gated(part)) => part.on_gpu(&input, n, &result, recorder)?,
-            Some(FeedForward::Plain(part)) => part.on_gpu(&input, n, &result, recorder)?,
-            Some(FeedForward::Mixture(part)) => part.on_gpu(&input, &result, step, recorder)?,
-            Some(FeedForward::Beside(_)) | None => return Err(unknown_part()),
+        match feed_forward {
+            FeedForward::Gated(part) => part.on_gpu(&input, n, &result, recorder)?,
+            FeedForward::Plain(part) => part.on_gpu(&input, n, &result, recorder)?,
+            FeedForward::Mixture(part) => part.on_gpu(&input, &result, step, recorder)?,
+            FeedForward::Beside(_) => return Err(unknown_part()),
         }
         self.join(self.post_feed_forward_norm.as_ref(), x, &result, count, recorder)
+    }
+
+    /// Mixes the positions of rows `x` (n, hidden), of `count` numbers in all, in place.
+    fn mix(
+        &self,
+        mixer: &Mixer<OnGpu>,
+        x: &Arc<Buffer>,
+        count: usize,
+        step: &GpuStep<'_>,
+        lanes: &mut GpuLanes<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), StepError> {
+        let result = recorder.buffers.result.sized(recorder.gpu, count)?;
+        let input = recorder.entry(self.attention_norm.as_ref(), x, count)?;
+        match mixer {
+            Mixer::Attention(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Mixer::Latent(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Mixer::Delta(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Mixer::Mamba(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Mixer::Convolution(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
+            Mixer::Shared(_) => return Err(unknown_part()),
+        }
+        self.join(self.post_attention_norm.as_ref(), x, &result, count, recorder)
     }
 
     /// Adds what a part gave to the hidden states.

@@ -108,10 +108,24 @@ impl GpuLanes<'_> {
         }
     }
 
+    /// Counts the rows of a layer that remembers nothing.
+    pub(super) fn pass_by(&mut self, step: &GpuStep<'_>) -> Result<(), Broken> {
+        for span in &step.spans {
+            let Some(LayerState::Nothing(state)) = self.layer_state(span.lane) else {
+                return Err(Broken::new("a state for a layer that remembers nothing"));
+            };
+            state.advance(span.first, span.rows.len() as u32)?;
+        }
+        Ok(())
+    }
+
     fn state(&mut self, lane: usize) -> Result<&mut GpuState, Broken> {
-        let slot = self.slot;
-        let state = self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot));
-        let state = state.and_then(LayerState::of_device);
+        let state = self.layer_state(lane).and_then(LayerState::of_device);
         state.ok_or_else(|| Broken::new("a session without state on the GPU for a layer"))
+    }
+
+    fn layer_state(&mut self, lane: usize) -> Option<&mut LayerState> {
+        let slot = self.slot;
+        self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot))
     }
 }
