@@ -15,6 +15,7 @@
 
 mod able;
 mod attention;
+mod beside;
 mod block;
 mod delta;
 mod feed_forward;

@@ -53,7 +53,6 @@ fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
 pub(crate) fn needs_processor(name: &str) -> Option<(u32, &'static str)> {
     let model = name.split_once('-').map_or(name, |(model, _)| model);
     Some(match model {
-        "gemma4" | "gemma4_moe" => (0, "a norm of values"),
         "gemma3n" | "gemma4_ple" => (0, "inputs of layers by token"),
         _ => return None,
     })

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use nook_gpu::{Attend, Buffer, Each, Norm, spare_numbers};
 
-use super::block::unknown_part;
 use super::recorder::Recorder;
 use super::step::{GpuLanes, GpuStep, Turned};
 use super::weights::OnGpu;
@@ -37,10 +36,8 @@ impl Attention<OnGpu> {
         let (query_width, key_width) = (self.query.matrix.rows(), self.key.matrix.rows());
         let queries = recorder.buffers.query.sized(gpu, n * query_width)?;
         let keys = recorder.buffers.key.sized(gpu, n * key_width)?;
-        let value = self.value.as_ref().ok_or_else(unknown_part)?;
-        let values = recorder.buffers.value.sized(gpu, n * value.matrix.rows())?;
-        let all = [(&self.query, &*queries), (&self.key, &*keys), (value, &*values)];
-        recorder.forward_all(x, n, &all)?;
+        let values = recorder.buffers.value.sized(gpu, n * key_width)?;
+        self.project(x, n, [&queries, &keys, &values], recorder)?;
         if let Some(norm) = &self.query_norm {
             recorder.norm_in_place(norm, &queries, n * query_width)?;
         }
@@ -54,7 +51,7 @@ impl Attention<OnGpu> {
             }
         }
         if let Some(epsilon) = self.turned_norm {
-            let norm = Norm { width: head_dim, epsilon, layer: false, weight: None, bias: None };
+            let norm = self.plain_norm(epsilon);
             recorder.commands.norm_in_place(&queries, norm, n * self.heads)?;
             recorder.commands.norm_in_place(&keys, norm, n * self.kv_heads)?;
         }
@@ -80,6 +77,38 @@ impl Attention<OnGpu> {
             recorder.commands.each(&mixed, count, 1, Each::SigmoidTimes(&gates))?;
         }
         recorder.forward_all(&mixed, n, &[(&self.output, out)])
+    }
+}
+
+impl Attention<OnGpu> {
+    /// Queries, keys and values of rows `x`, before norms of queries and keys.
+    fn project(
+        &self,
+        x: &Buffer,
+        n: usize,
+        [queries, keys, values]: [&Buffer; 3],
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), StepError> {
+        let (to_queries, to_keys) = ((&self.query, queries), (&self.key, keys));
+        match &self.value {
+            Some(value) => {
+                recorder.forward_all(x, n, &[to_queries, to_keys, (value, values)])?;
+            }
+            None => {
+                recorder.forward_all(x, n, &[to_queries, to_keys])?;
+                recorder.commands.copy(keys, 0, values, 0, n * self.key.matrix.rows())?;
+            }
+        }
+        if let Some(epsilon) = self.value_norm {
+            let norm = self.plain_norm(epsilon);
+            recorder.commands.norm_in_place(values, norm, n * self.kv_heads)?;
+        }
+        Ok(())
+    }
+
+    /// A norm of each head without weights.
+    fn plain_norm(&self, epsilon: f32) -> Norm<'static> {
+        Norm { width: self.head_dim, epsilon, layer: false, weight: None, bias: None }
     }
 }
 

@@ -20,19 +20,37 @@ impl Block<OnGpu> {
         lanes: &mut GpuLanes<'_>,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
-        let (n, count) = (step.rows(), step.rows() * hidden);
+        let count = step.rows() * hidden;
         match &self.mixer {
             Some(mixer) => self.mix(mixer, x, count, step, lanes, recorder)?,
             None => lanes.pass_by(step)?,
         }
-        let Some(feed_forward) = &self.feed_forward else { return Ok(()) };
+        if let Some(feed_forward) = &self.feed_forward {
+            self.feed(feed_forward, x, count, step, recorder)?;
+        }
+        if let Some(scale) = self.output_scale.as_ref().and_then(|scale| scale.first()) {
+            recorder.commands.each(x, count, 1, Each::Scale(*scale))?;
+        }
+        Ok(())
+    }
+
+    /// Takes rows `x` (n, hidden), of `count` numbers in all, through the feed-forward part.
+    fn feed(
+        &self,
+        feed_forward: &FeedForward<OnGpu>,
+        x: &Arc<Buffer>,
+        count: usize,
+        step: &GpuStep<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), StepError> {
+        let n = step.rows();
         let result = recorder.buffers.result.sized(recorder.gpu, count)?;
         let input = recorder.entry(self.feed_forward_norm.as_ref(), x, count)?;
         match feed_forward {
             FeedForward::Gated(part) => part.on_gpu(&input, n, &result, recorder)?,
             FeedForward::Plain(part) => part.on_gpu(&input, n, &result, recorder)?,
             FeedForward::Mixture(part) => part.on_gpu(&input, &result, step, recorder)?,
-            FeedForward::Beside(_) => return Err(unknown_part()),
+            FeedForward::Beside(part) => part.on_gpu(&input, &result, step, recorder)?,
         }
         self.join(self.post_feed_forward_norm.as_ref(), x, &result, count, recorder)
     }

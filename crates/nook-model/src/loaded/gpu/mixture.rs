@@ -22,10 +22,22 @@ impl Mixture<OnGpu> {
         step: &GpuStep<'_>,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
+        self.on_gpu_chosen(x, x, out, step, recorder)
+    }
+
+    /// As [`Self::on_gpu`], where the router looks at `routed` (n, hidden).
+    pub(super) fn on_gpu_chosen(
+        &self,
+        routed: &Buffer,
+        x: &Buffer,
+        out: &Buffer,
+        step: &GpuStep<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), StepError> {
         let (n, experts) = (step.rows(), self.router.matrix.rows());
         let hidden = self.router.matrix.columns();
         let router = recorder.buffers.spare.sized(recorder.gpu, n * experts)?;
-        recorder.forward_all(x, n, &[(&self.router, &router)])?;
+        recorder.forward_all(routed, n, &[(&self.router, &router)])?;
         // What is added up below begins as nothing.
         recorder.commands.each(out, n * hidden, 1, Each::Clear)?;
         let mut scores = recorder.commands.read_floats(&router, 0, n * experts)?;

@@ -23,6 +23,8 @@ pub(super) struct Workspace {
     pub(super) spare: Slot,
     pub(super) latent: Slot,
     pub(super) heads: Slot,
+    /// What goes into a dense layer or a mixture beside it, into its router, and comes of the first.
+    pub(super) branches: [Slot; 3],
     /// Rows of an expert, and what comes of them.
     pub(super) input: Slot,
     pub(super) output: Slot,
