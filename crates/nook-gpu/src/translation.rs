@@ -16,7 +16,7 @@ use crate::{convolution, delta, mamba};
 fn every_kernel_is_translated_for_every_system() {
     let mut kernels: Vec<(String, String)> = Vec::new();
     for format in Format::ALL {
-        let Ok(layout) = Layout::of(format) else { continue };
+        let layout = Layout::of(format);
         for form in [Form::Exact, Form::Few { together: 2, each: 4 }, Form::Tile] {
             for (subgroup, aligned) in [(true, true), (false, false)] {
                 let name = format!("{format:?} {form:?} {subgroup}");
@@ -55,7 +55,7 @@ fn every_kernel_is_translated_for_every_system() {
     for (name, text) in &kernels {
         translate(name, text);
     }
-    assert!(kernels.len() > 90);
+    assert!(kernels.len() > 170);
 }
 
 #[track_caller]

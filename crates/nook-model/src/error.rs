@@ -252,14 +252,6 @@ pub enum Fault {
         /// What went wrong there.
         error: nook_gpu::GpuError,
     },
-    /// A tensor in a format that GPUs have no kernel for.
-    #[error("has the tensor {tensor}, which no GPU kernel reads: {error}")]
-    NoGpuKernel {
-        /// The tensor.
-        tensor: String,
-        /// Its format.
-        error: nook_gpu::GpuError,
-    },
     /// A part of the model that ends where the model cannot be cut.
     #[error("cannot be cut before layer {layer}: what a layer before remembers is read behind it")]
     Cut {
@@ -338,7 +330,7 @@ impl Fault {
             }
             Self::NeedsProcessor { .. } => "Compute on the processor.",
             // Errors of a GPU say it themselves.
-            Self::Gpu { .. } | Self::NoGpuKernel { .. } => "",
+            Self::Gpu { .. } => "",
             Self::ContextLength { .. } => "Ask for a shorter context.",
             Self::NoSuchLayers { .. } | Self::NotHeld { .. } | Self::Cut { .. } => {
                 "Load the layers that are asked for."

@@ -43,7 +43,7 @@ use crate::inventory::Inventory;
 use crate::loaded::check_parts;
 use crate::loaded::session::StepError;
 use crate::parts::{Block, StateShape};
-use weights::{GpuLoading, OnGpu, bytes_on_gpu, has_kernel};
+use weights::{GpuLoading, OnGpu, bytes_on_gpu};
 use workspace::Workspace;
 
 pub(crate) use state::{GpuState, whole_blocks};
@@ -97,11 +97,9 @@ impl GpuExecutor {
         self.inventory.load(file, part, &mut loading)
     }
 
-    /// Whether there are kernels for all of `part`.
+    /// Whether there is code for all of `part`.
     pub(crate) fn can_compute(&self, file: &ModelFile, part: &ModelPart) -> bool {
-        let mut tensors = file.tensors_of(part);
         check_parts(file, part, Block::unknown_to_gpu).is_ok()
-            && tensors.all(|tensor| has_kernel(tensor, self.full))
     }
 
     /// Bytes that the weights of `part` take on the device.

@@ -7,11 +7,10 @@ use crate::executors::*;
 use crate::fixtures::values;
 use crate::gpu::{gpu, is_refused};
 use nook_base::{LayerRange, ModelPart};
-use nook_kernels::Format;
 use nook_model::nook_gpu::{Choice, Gpu, OpenOptions};
-use nook_model::synthetic::{Family, Recipe};
+use nook_model::synthetic::Family;
 use nook_model::{
-    BatchPiece, Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Precision, StepError,
+    BatchPiece, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Precision, StepError,
 };
 
 /// A card with so much memory of its own.
@@ -153,36 +152,6 @@ fn sessions_of_divided_models_are_batched_truncated_cancelled_and_handed_over() 
         let off = relative(&got, &expected[50 * vocabulary..]);
         assert!(off < TOLERANCE, "{family:?}: {off:.1e}");
     }
-}
-
-/// What has no kernel there is computed by the processor, layer by layer, and never refused.
-#[test]
-fn a_layer_without_a_kernel_stays_with_the_processor() {
-    const TENSOR: &[u8] = b"blk.0.attn_q.weight";
-    const IQ3_S: u32 = 21;
-    let Some(gpu) = gpu("layers without kernels") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("iq3.gguf");
-    let wide =
-        Recipe { hidden: 768, head_dim: 192, feed_forward: 768, ..Recipe::tiny(Format::Q3K, 3) };
-    wide.write(&path).unwrap();
-    // Blocks of both formats have the same size, and any bits are numbers in either.
-    let mut bytes = std::fs::read(&path).unwrap();
-    let name = bytes.windows(TENSOR.len()).position(|it| it == TENSOR).unwrap();
-    let at = name + TENSOR.len() + 4 + 2 * 8;
-    bytes[at..at + 4].copy_from_slice(&IQ3_S.to_le_bytes());
-    std::fs::write(&path, bytes).unwrap();
-    let file = ModelFile::open(&path).unwrap();
-    let options = LoadOptions { threads: 1, precision: Precision::Fast };
-    let mut alone = LoadedModel::with_gpu(file.clone(), &gpu, options).unwrap();
-    let fault = alone.hold(&whole(&file)).unwrap_err().fault;
-    assert!(matches!(fault, Fault::NoGpuKernel { .. }), "{fault}");
-
-    let card = of_budget(1 << 30);
-    let model = beside(&card, &file, Precision::Fast);
-    assert_eq!(model.held_on_gpu(), [LayerRange::new(1, file.shape().layers).unwrap()]);
-    // The bits mean something else now, so the numbers say nothing; that they come does.
-    assert_eq!(run(&model, &[], &prompt(5), &[PROMPT]).len(), PROMPT * 272);
 }
 
 #[test]

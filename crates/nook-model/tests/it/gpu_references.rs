@@ -26,9 +26,6 @@ const NEAR_TIE: f64 = 1e-3;
 
 const VOCABULARY: usize = 512;
 
-/// Formats among the quantised files that there are no GPU kernels for.
-const WITHOUT_KERNELS: [&str; 3] = ["iq3_s", "tq1_0", "tq2_0"];
-
 #[test]
 fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
     let test = "greedy tokens of every tiny model on a GPU";
@@ -119,15 +116,7 @@ fn quantised_files_stay_as_close_to_their_decoded_weights_as_llama_cpp_does() {
     let quantised = Quantised::find(test);
     let prompt = &quantised.prompt;
     for (kind, facts) in &quantised.kinds {
-        let model = match on_gpu(&gpu, Precision::Fast, &quantised.file(facts)) {
-            Ok(model) => model,
-            Err(fault @ Fault::NoGpuKernel { .. }) => {
-                assert!(WITHOUT_KERNELS.contains(&kind.as_str()), "{kind}: {fault}");
-                assert!(fault.to_string().contains("blk.0."), "{kind}: {fault}");
-                continue;
-            }
-            Err(fault) => panic!("{kind}: {fault}"),
-        };
+        let model = on_gpu(&gpu, Precision::Fast, &quantised.file(facts)).unwrap();
         let got = relay(&model, &mut sessions(&model, 1, prompt.len()), prompt);
         let squares =
             got.iter().zip(quantised.logits(facts)).map(|(a, b)| f64::from(a - b).powi(2));
