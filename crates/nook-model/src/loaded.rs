@@ -520,9 +520,6 @@ fn check_parts(
     part: &ModelPart,
     unknown: impl Fn(&Block<Named>) -> Option<&'static str>,
 ) -> Result<(), Fault> {
-    if file.description().layer_inputs.is_some() {
-        return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
-    }
     if file.description().streams.is_some() {
         let what = "several hidden states side by side";
         return Err(Fault::NeedsProcessor { layer: 0, what });

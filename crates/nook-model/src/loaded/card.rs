@@ -67,6 +67,9 @@ impl Card {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
+        if file.description().layer_inputs.is_some() {
+            return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
+        }
         check_parts(file, part, Block::needs_processor)?;
         let mut loading = CardLoading { file, device: &self.device, full: self.full };
         self.inventory.load(file, part, &mut loading)

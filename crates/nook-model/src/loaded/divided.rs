@@ -79,8 +79,11 @@ impl Divided {
                 if home == Home::Gpu {
                     left = left.saturating_sub(self.room_for(file, &layer));
                 }
-                if let Some(settled) = self.layers.get_mut(index as usize) {
-                    *settled = Some(home);
+                // What cannot be cut apart lies together: one layer may read what another remembers.
+                for bound in bound_to(file, index).iter() {
+                    if let Some(settled) = self.layers.get_mut(bound as usize) {
+                        *settled = Some(home);
+                    }
                 }
             }
         }
@@ -95,7 +98,7 @@ impl Divided {
         if part.embedding && self.missing(&EMBEDDING).is_some() {
             let home = self.home_of_embedding(file, &mut self.booked(left));
             let home = self.load_at(home, file, &EMBEDDING, compute)?;
-            if file.shape().tied_output {
+            if ends_are_one(file) {
                 self.head = Some(home);
             }
         }
@@ -125,10 +128,11 @@ impl Divided {
         if let Some(Some(settled)) = self.layers.get(index as usize) {
             return (*settled, true);
         }
-        let layer = one_layer(index);
-        // One layer may read what another remembers.
-        let is_able = file.uncuttable().is_empty() && self.gpu.can_compute(file, &layer);
-        let fits = is_able && self.has_room(file, &layer, booked);
+        let bound = ModelPart::inner(bound_to(file, index));
+        let is_able = self.gpu.can_compute(file, &bound);
+        // The first of several that lie together books room for all of them.
+        let is_booked = booked.layers.contains(&index);
+        let fits = is_able && (is_booked || self.has_room(file, &bound, booked));
         (if fits { Home::Gpu } else { Home::Cpu }, false)
     }
 
@@ -142,7 +146,7 @@ impl Divided {
     }
 
     fn home_of_embedding(&self, file: &ModelFile, booked: &mut Booked) -> (Home, bool) {
-        if file.shape().tied_output {
+        if ends_are_one(file) {
             return self.home_of_head(file, booked);
         }
         (Home::Cpu, true)
@@ -253,7 +257,7 @@ impl Divided {
             count(self.home_of_head(file, &mut booked).0, &HEAD);
         }
         // The two ends of a tied model are one matrix.
-        if part.embedding && !(part.head && file.shape().tied_output) {
+        if part.embedding && !(part.head && ends_are_one(file)) {
             count(self.home_of_embedding(file, &mut booked).0, &EMBEDDING);
         }
         bytes
@@ -366,6 +370,24 @@ fn step_bytes(file: &ModelFile) -> u64 {
     let numbers = width.saturating_mul(ROWS_AT_ONCE as u64);
     let logits = LOGIT_ROWS * u64::from(shape.vocabulary);
     numbers.saturating_add(logits).saturating_mul(size_of::<f32>() as u64)
+}
+
+/// Whether both ends lie on one device, as one matrix. Where tokens have inputs for the layers, the
+/// table of those, which is only looked up, lies with the processor and the embedding beside it.
+fn ends_are_one(file: &ModelFile) -> bool {
+    file.shape().tied_output && file.description().layer_inputs.is_none()
+}
+
+/// The layers that the layer `index` cannot be cut apart from, itself among them.
+fn bound_to(file: &ModelFile, index: u32) -> LayerRange {
+    let (mut start, mut end) = (index, index + 1);
+    while start > 0 && !file.may_cut(start) {
+        start -= 1;
+    }
+    while end < file.shape().layers && !file.may_cut(end) {
+        end += 1;
+    }
+    LayerRange::with_len(start, end - start)
 }
 
 fn one_layer(index: u32) -> ModelPart {

@@ -37,10 +37,11 @@ fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
         let reference = json(&folder.join("reference.json"));
         let model = on_gpu(&gpu, Precision::Full, &file).unwrap();
         let layers = model.file().shape().layers;
+        let cut = (0..=layers / 2).rev().find(|cut| model.file().may_cut(*cut)).unwrap();
         for case in reference["cases"].as_array().unwrap() {
             let safe = safe(&case["greedy_top2_gaps"]);
             let expected = &ids(&case["greedy"])[..safe];
-            let got = say(&model, layers / 2, &ids(&case["ids"]), safe);
+            let got = say(&model, cut, &ids(&case["ids"]), safe);
             assert_eq!(got, expected, "{name}");
         }
     }
@@ -50,7 +51,7 @@ fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
 pub(crate) fn needs_processor(name: &str) -> Option<(u32, &'static str)> {
     let model = name.split_once('-').map_or(name, |(model, _)| model);
     Some(match model {
-        "gemma3n" | "gemma4_ple" => (0, "inputs of layers by token"),
+        "gemma3n" => (0, "several hidden states side by side"),
         _ => return None,
     })
 }

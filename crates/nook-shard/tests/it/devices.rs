@@ -158,7 +158,7 @@ async fn a_part_that_only_the_processor_computes_is_refused_by_name() {
     }
     let (code, sentence, _host) = refused(&[], Backend::GpuAt(0), with_parts).await;
     assert_eq!(code, ErrorCode::GpuNoKernel);
-    let named = sentence.contains("inputs of layers by token");
+    let named = sentence.contains("several hidden states side by side");
     assert!(named && !sentence.contains("damaged"), "{sentence}");
 }
 

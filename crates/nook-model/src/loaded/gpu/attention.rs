@@ -134,6 +134,27 @@ pub(super) fn attend(
     lanes: &mut GpuLanes<'_>,
     recorder: &mut Recorder<'_>,
 ) -> Result<Arc<Buffer>, StepError> {
+    for span in &step.spans {
+        let (first, row, rows) = (span.first as usize, span.rows.start, span.rows.len());
+        let cache = lanes.keys(span.lane)?;
+        if cache.positions() != first {
+            return Err(Broken::new("a cache that does not end where the step begins").into());
+        }
+        recorder.commands.append(cache.cache()?, first, keys, values, row, rows)?;
+        cache.advance(rows);
+    }
+    mix(queries, scoring, step, lanes, recorder)
+}
+
+/// Mixes for the queries of all rows what the caches of their sessions hold, which end with these
+/// rows: (n, heads, `value_dim`).
+pub(super) fn mix(
+    queries: &Buffer,
+    scoring: Scoring<'_>,
+    step: &GpuStep<'_>,
+    lanes: &mut GpuLanes<'_>,
+    recorder: &mut Recorder<'_>,
+) -> Result<Arc<Buffer>, StepError> {
     let Scoring { heads, value_dim, scale, soft_cap, reach, sinks } = scoring;
     let mixed = recorder.buffers.mixed.sized(recorder.gpu, step.rows() * heads * value_dim)?;
     let shares = recorder.buffers.shares.sized(recorder.gpu, spare_numbers(value_dim))?;
@@ -145,15 +166,13 @@ pub(super) fn attend(
     for span in &step.spans {
         let (first, row, rows) = (span.first as usize, span.rows.start, span.rows.len());
         let cache = lanes.keys(span.lane)?;
-        if cache.positions() != first {
-            return Err(Broken::new("a cache that does not end where the step begins").into());
+        if cache.positions() != first + rows {
+            return Err(Broken::new("a cache that does not end where the step does").into());
         }
         let room = cache.cache()?;
-        recorder.commands.append(room, first, keys, values, row, rows)?;
         let attend = Attend { heads, scale, soft_cap, reach, first, row, rows, sinks };
         recorder.commands.attend(queries, room, attend, &shares, &mixed)?;
         let key_dim = room.shape().key_dim;
-        cache.advance(rows);
         let seen = (first + rows) as u64;
         recorder.count((rows * heads * (key_dim + value_dim)) as u64 * seen)?;
     }

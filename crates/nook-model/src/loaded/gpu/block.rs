@@ -28,6 +28,11 @@ impl Block<OnGpu> {
         if let Some(feed_forward) = &self.feed_forward {
             self.feed(feed_forward, x, count, step, recorder)?;
         }
+        if let Some(input) = &self.layer_input {
+            let made = recorder.buffers.result.sized(recorder.gpu, count)?;
+            input.on_gpu(x, &made, step, recorder)?;
+            recorder.commands.each(x, count, 1, Each::Add(&made, 1.0))?;
+        }
         if let Some(scale) = self.output_scale.as_ref().and_then(|scale| scale.first()) {
             recorder.commands.each(x, count, 1, Each::Scale(*scale))?;
         }
@@ -73,7 +78,7 @@ impl Block<OnGpu> {
             Mixer::Delta(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
             Mixer::Mamba(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
             Mixer::Convolution(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
-            Mixer::Shared(_) => return Err(unknown_part()),
+            Mixer::Shared(part) => part.on_gpu(&input, &result, step, lanes, recorder)?,
         }
         self.join(self.post_attention_norm.as_ref(), x, &result, count, recorder)
     }

@@ -1,6 +1,8 @@
 //! What all parts of one pass on a GPU share: whose rows these are, how they turn, what sessions
 //! remember.
 
+use std::sync::Arc;
+
 use nook_gpu::{Buffer, Gpu, Turn};
 use nook_kernels::{Compute, RopeLayout};
 
@@ -18,6 +20,9 @@ pub(super) struct GpuStep<'a> {
     pub(super) spans: Vec<Span>,
     /// Turns of the rows, for each of the model's ropes.
     turns: Vec<Turns>,
+    /// What comes to the layers by token with each row, and how many numbers that are; absent in
+    /// models without it.
+    pub(super) inputs: Option<(Arc<Buffer>, usize)>,
 }
 
 /// Turns of the rows of a step: cosines and sines (n, pairs).
@@ -62,7 +67,7 @@ impl<'a> GpuStep<'a> {
                 sines: Buffer::of_floats(gpu, "sines", &sines)?,
             });
         }
-        Ok(Self { compute, spans, turns })
+        Ok(Self { compute, spans, turns, inputs: None })
     }
 
     /// Rows in all.

@@ -12,6 +12,8 @@ use nook_gpu::{Buffer, Gpu, GpuError, Quantised};
 pub(super) struct Workspace {
     /// Hidden states (n, hidden), and those of the layer's input.
     pub(super) x: Slot,
+    /// What comes to the layers by token (n, extra).
+    pub(super) inputs: Slot,
     pub(super) normed: Slot,
     pub(super) result: Slot,
     pub(super) query: Slot,
