@@ -33,6 +33,7 @@ mod mamba;
 mod matrix;
 mod product;
 mod rows;
+mod streams;
 mod template;
 mod vector;
 
@@ -48,6 +49,7 @@ pub use mamba::{MambaInput, MambaShape};
 pub use matrix::Matrix;
 pub use product::Quantised;
 pub use rows::Columns;
+pub use streams::{ByMean, Mixing, Streams};
 pub use vector::{Each, Norm, Turn};
 
 #[cfg(test)]

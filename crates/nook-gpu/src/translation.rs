@@ -10,7 +10,7 @@ use crate::attention::{self, CacheShape};
 use crate::layout::Layout;
 use crate::product::{self, Form};
 use crate::template::{Values, expand};
-use crate::{convolution, delta, mamba};
+use crate::{convolution, delta, mamba, streams};
 
 #[test]
 fn every_kernel_is_translated_for_every_system() {
@@ -52,6 +52,12 @@ fn every_kernel_is_translated_for_every_system() {
     kernels.push(("quantise".to_owned(), text));
     kernels.push(("delta".to_owned(), delta::source(128)));
     kernels.push(("mamba".to_owned(), mamba::source(128)));
+    for name in ["PREDICT", "CORRECT", "OTHERS"] {
+        kernels.push((format!("streams {name}"), streams::source(name, 4)));
+    }
+    for length in [true, false] {
+        kernels.push((format!("by mean {length}"), streams::row_source(length)));
+    }
     for (name, text) in &kernels {
         translate(name, text);
     }

@@ -513,26 +513,6 @@ impl Precision {
     }
 }
 
-/// Whether all of `part` can be computed on another device than the processor, which has no code for
-/// what `unknown` names of a layer.
-fn check_parts(
-    file: &ModelFile,
-    part: &ModelPart,
-    unknown: impl Fn(&Block<Named>) -> Option<&'static str>,
-) -> Result<(), Fault> {
-    if file.description().streams.is_some() {
-        let what = "several hidden states side by side";
-        return Err(Fault::NeedsProcessor { layer: 0, what });
-    }
-    for (layer, block) in (0u32..).zip(&file.description().blocks) {
-        let what = unknown(block).filter(|_| part.layers.contains_layer(layer));
-        if let Some(what) = what {
-            return Err(Fault::NeedsProcessor { layer, what });
-        }
-    }
-    Ok(())
-}
-
 /// How keys and values are held.
 fn cache_kind(full: bool) -> CacheKind {
     if full { CacheKind::F32 } else { CacheKind::F16 }

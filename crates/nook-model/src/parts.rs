@@ -50,4 +50,4 @@ pub(crate) use shared_attention::SharedAttention;
 pub(crate) use short_conv::ShortConv;
 pub(crate) use state::{DeviceState, LayerState, Recurrent, StateShape};
 pub(crate) use step::{Lanes, Step};
-pub(crate) use streams::{AltUp, OtherStreams};
+pub(crate) use streams::{AltUp, MEAN_SQUARE_MIN, OtherStreams};

@@ -34,8 +34,7 @@ use crate::device::Device;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
-use crate::loaded::check_parts;
-use crate::parts::{Block, Broken, StateShape};
+use crate::parts::{Broken, StateShape};
 use weights::{CardLoading, OnCard, bytes_on_card};
 
 pub(crate) use state::{CardState, whole_blocks};
@@ -67,10 +66,7 @@ impl Card {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
-        if file.description().layer_inputs.is_some() {
-            return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
-        }
-        check_parts(file, part, Block::needs_processor)?;
+        check_parts(file, part)?;
         let mut loading = CardLoading { file, device: &self.device, full: self.full };
         self.inventory.load(file, part, &mut loading)
     }
@@ -84,6 +80,24 @@ impl Card {
     pub(crate) fn empty_state(&self, shape: StateShape, kind: CacheKind) -> CardState {
         CardState::new(&self.device, shape, kind)
     }
+}
+
+/// Whether all of `part` can be computed here.
+fn check_parts(file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
+    if file.description().layer_inputs.is_some() {
+        return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
+    }
+    if file.description().streams.is_some() {
+        let what = "several hidden states side by side";
+        return Err(Fault::NeedsProcessor { layer: 0, what });
+    }
+    for (layer, block) in (0u32..).zip(&file.description().blocks) {
+        let what = block.needs_processor().filter(|_| part.layers.contains_layer(layer));
+        if let Some(what) = what {
+            return Err(Fault::NeedsProcessor { layer, what });
+        }
+    }
+    Ok(())
 }
 
 impl From<candle_core::Error> for Broken {

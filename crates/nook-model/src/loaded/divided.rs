@@ -1,5 +1,5 @@
-//! Both devices of one computer for one model: layers lie on the GPU as far as it has memory and
-//! kernels for them, all others in the memory of the processor.
+//! Both devices of one computer for one model: layers lie on the GPU as far as it has memory for
+//! them, all others in the memory of the processor.
 //!
 //! Where a layer lies is settled when it is loaded first and never changes afterwards, so that a
 //! session that remembers something of it finds it there. The embedding is only looked up, so it
@@ -129,10 +129,9 @@ impl Divided {
             return (*settled, true);
         }
         let bound = ModelPart::inner(bound_to(file, index));
-        let is_able = self.gpu.can_compute(file, &bound);
         // The first of several that lie together books room for all of them.
         let is_booked = booked.layers.contains(&index);
-        let fits = is_able && (is_booked || self.has_room(file, &bound, booked));
+        let fits = is_booked || self.has_room(file, &bound, booked);
         (if fits { Home::Gpu } else { Home::Cpu }, false)
     }
 
@@ -140,8 +139,7 @@ impl Divided {
         if let Some(settled) = self.head {
             return (settled, true);
         }
-        let is_able = self.gpu.can_compute(file, &HEAD);
-        let fits = is_able && self.has_room(file, &HEAD, booked);
+        let fits = self.has_room(file, &HEAD, booked);
         (if fits { Home::Gpu } else { Home::Cpu }, false)
     }
 

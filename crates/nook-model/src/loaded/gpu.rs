@@ -13,12 +13,12 @@
 //! A layer whose weights have a format without a kernel here is refused when it is to be loaded,
 //! with the name of the tensor: the caller keeps it on the CPU.
 
-mod able;
 mod attention;
 mod beside;
 mod block;
 mod delta;
 mod feed_forward;
+mod laurel;
 mod layer_inputs;
 mod mamba2;
 mod mixture;
@@ -29,6 +29,7 @@ mod shared_attention;
 mod short_conv;
 mod state;
 mod step;
+mod streams;
 mod weights;
 mod workspace;
 
@@ -42,9 +43,8 @@ use crate::device::Device;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
-use crate::loaded::check_parts;
 use crate::loaded::session::StepError;
-use crate::parts::{Block, StateShape};
+use crate::parts::StateShape;
 use weights::{GpuLoading, OnGpu, bytes_on_gpu};
 use workspace::Workspace;
 
@@ -92,16 +92,10 @@ impl GpuExecutor {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
-        check_parts(file, part, Block::unknown_to_gpu)?;
         // What a lost device holds is gone, though nothing of it is missing here.
         self.gpu.check()?;
         let mut loading = GpuLoading { file, gpu: &self.gpu, full: self.full };
         self.inventory.load(file, part, &mut loading)
-    }
-
-    /// Whether there is code for all of `part`.
-    pub(crate) fn can_compute(&self, file: &ModelFile, part: &ModelPart) -> bool {
-        check_parts(file, part, Block::unknown_to_gpu).is_ok()
     }
 
     /// Bytes that the weights of `part` take on the device.

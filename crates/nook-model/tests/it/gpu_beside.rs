@@ -5,7 +5,7 @@
 
 use crate::executors::*;
 use crate::fixtures::values;
-use crate::gpu::{gpu, is_refused};
+use crate::gpu::gpu;
 use nook_base::{LayerRange, ModelPart};
 use nook_model::nook_gpu::{Choice, Gpu, OpenOptions};
 use nook_model::synthetic::Family;
@@ -154,17 +154,42 @@ fn sessions_of_divided_models_are_batched_truncated_cancelled_and_handed_over() 
     }
 }
 
+/// Late layers read what earlier ones remember: those lie on one device together, and the table of
+/// the layers' inputs by token with the processor.
 #[test]
-fn models_that_only_the_processor_computes_are_computed_there() {
-    let Some(gpu) = gpu("models for the processor") else { return };
+fn layers_that_cannot_be_cut_apart_lie_on_one_device() {
+    if gpu("layers that lie together").is_none() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
-    for family in Family::ALL.into_iter().filter(|family| is_refused(*family)) {
+    for family in [Family::Gemma4, Family::Gemma3n] {
         let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
-        let model = beside(&gpu, &file, Precision::Full);
+        let layers = file.shape().layers;
+        let bound = file.uncuttable();
+        assert!(!bound.is_empty(), "{family:?}");
+        let first = bound[0] - 1;
         let prompt = prompt(6);
         let expected = on_cpu(&file, &prompt, Precision::Full);
-        let off = relative(&run(&model, &[], &prompt, &[PROMPT]), &expected);
-        assert!(off < TOLERANCE, "{family:?}: {off:.1e}");
+        // Room for all of them or for none; a few before them, too.
+        for count in [0, 1, first, layers] {
+            let (gpu, model) = with_layers(&file, Precision::Full, count);
+            let held = if count == 0 { Vec::new() } else { vec![LayerRange::all(count)] };
+            assert_eq!(model.held_on_gpu(), held, "{family:?}");
+            assert!(gpu.used_bytes() <= gpu.budget_bytes());
+            let part = whole(&file);
+            assert_eq!(model.weight_bytes(), model.part_bytes(&part), "{family:?} {count}");
+            for cuts in [&[][..], &[1], &[0, layers]] {
+                let off = relative(&run(&model, cuts, &prompt, &CHUNKS), &expected);
+                assert!(off < TOLERANCE, "{family:?}, {count} there, {cuts:?}: {off:.1e}");
+            }
+        }
+        // Between, there is no budget that divides them.
+        let (gpu, _) = with_layers(&file, Precision::Full, layers);
+        for less in 1..20 {
+            let budget = gpu.budget_bytes() - less * gpu.budget_bytes() / 40;
+            let there = on_gpu(&beside(&of_budget(budget), &file, Precision::Full));
+            assert!(there <= first || there == layers, "{family:?}: {there} of {layers}");
+        }
     }
 }
 

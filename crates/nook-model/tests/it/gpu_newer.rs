@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::executors::*;
 use crate::fixtures::{newer_models, values};
 use crate::gpu::gpu;
-use crate::gpu_references::needs_processor;
 use crate::newer_sessions::is_recurrent;
 use nook_model::{
     BatchPiece, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Precision, Session,
@@ -54,15 +53,12 @@ impl Case {
     }
 }
 
-/// Every newer model that a GPU computes, in single precision; nothing without a driver.
+/// Every newer model, in single precision; nothing without a driver.
 fn cases(test: &str) -> impl Iterator<Item = Case> {
     let gpu = gpu(test);
     let models = if gpu.is_some() { newer_models(test) } else { Vec::new() };
     models.into_iter().filter_map(move |known| {
         let name = known.name.strip_suffix("-f16")?.to_owned();
-        if needs_processor(&known.name).is_some() {
-            return None;
-        }
         let file = ModelFile::open(&known.file).unwrap();
         let options = LoadOptions { threads: 1, precision: Precision::Full };
         let mut card = LoadedModel::with_gpu(file.clone(), gpu.as_ref()?, options).unwrap();

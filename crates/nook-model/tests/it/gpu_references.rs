@@ -31,8 +31,7 @@ fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
     let test = "greedy tokens of every tiny model on a GPU";
     let Some(gpu) = gpu(test) else { return };
     let newer = newer_models(test).into_iter();
-    let newer = newer
-        .filter(|known| known.name.ends_with("-f16") && needs_processor(&known.name).is_none());
+    let newer = newer.filter(|known| known.name.ends_with("-f16"));
     for Known { name, file, folder, .. } in tiny_models(test).into_iter().chain(newer) {
         let reference = json(&folder.join("reference.json"));
         let model = on_gpu(&gpu, Precision::Full, &file).unwrap();
@@ -44,26 +43,6 @@ fn every_tiny_model_says_the_greedy_tokens_of_transformers() {
             let got = say(&model, cut, &ids(&case["ids"]), safe);
             assert_eq!(got, expected, "{name}");
         }
-    }
-}
-
-/// The first layer with a part that is computed on the processor alone, and that part.
-pub(crate) fn needs_processor(name: &str) -> Option<(u32, &'static str)> {
-    let model = name.split_once('-').map_or(name, |(model, _)| model);
-    Some(match model {
-        "gemma3n" => (0, "several hidden states side by side"),
-        _ => return None,
-    })
-}
-
-#[test]
-fn what_a_gpu_cannot_compute_is_refused_by_name() {
-    let test = "refusals of newer models on a GPU";
-    let Some(gpu) = gpu(test) else { return };
-    for known in newer_models(test) {
-        let Some((layer, what)) = needs_processor(&known.name) else { continue };
-        let refused = on_gpu(&gpu, Precision::Full, &known.file).map(|_| ());
-        assert_eq!(refused, Err(Fault::NeedsProcessor { layer, what }), "{}", known.name);
     }
 }
 

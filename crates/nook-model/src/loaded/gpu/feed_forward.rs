@@ -1,12 +1,11 @@
 //! Feed-forward layers on a GPU: see their namesakes in [`crate::parts`].
 
-use nook_gpu::{Buffer, Each};
+use nook_gpu::{Buffer, ByMean, Each};
 
-use super::block::unknown_part;
 use super::recorder::Recorder;
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
-use crate::parts::{Activation, Gated, Plain, SWIGLU_LIMIT, SWIGLU_STEEPNESS};
+use crate::parts::{Activation, Broken, Cutoff, Gated, Plain, SWIGLU_LIMIT, SWIGLU_STEEPNESS};
 
 impl Activation {
     /// `f(x) * up`, in the place of `x`.
@@ -28,7 +27,7 @@ impl Activation {
             Self::Silu => Ok(Each::Silu),
             Self::GeluTanh => Ok(Each::GeluTanh),
             Self::SquaredRelu => Ok(Each::SquaredRelu),
-            Self::ClampedSwiglu => Err(unknown_part()),
+            Self::ClampedSwiglu => Err(Broken::new("a clamped gate without a second input").into()),
         }
     }
 }
@@ -46,6 +45,10 @@ impl Gated<OnGpu> {
         let gates = recorder.buffers.gate.sized(recorder.gpu, count)?;
         let ups = recorder.buffers.up.sized(recorder.gpu, count)?;
         recorder.forward_all(x, n, &[(&self.gate, &gates), (&self.up, &ups)])?;
+        if let Some(Cutoff { deviations }) = self.cutoff {
+            let change = ByMean::CutOff(deviations);
+            recorder.commands.by_mean(&gates, n, self.gate.matrix.rows(), change)?;
+        }
         recorder.commands.each(&gates, count, 1, self.activation.times_on_gpu(&ups))?;
         recorder.forward_all(&gates, n, &[(&self.down, out)])
     }

@@ -107,10 +107,20 @@ impl GpuExecutor {
         let embedding = self.inventory.embedding().ok_or_else(missing)?;
         let wanted = recorder.buffers.ids.sized(&self.gpu, ids.len())?;
         wanted.write_words(&self.gpu, 0, ids);
-        let scale = model.file().description().embedding_scale;
-        recorder.commands.lookup(embedding, &wanted, ids.len(), scale, x)?;
-        match self.inventory.layer_inputs() {
-            Some(made) => made.on_gpu(&wanted, x, ids.len(), inputs, recorder),
+        let (n, scale) = (ids.len(), model.file().description().embedding_scale);
+        let spread = self.inventory.spread();
+        let hidden = n * model.file().shape().hidden as usize;
+        let apart = match spread {
+            Some(_) => Some(recorder.buffers.result.sized(&self.gpu, hidden)?),
+            None => None,
+        };
+        let embedded = apart.as_deref().unwrap_or(x);
+        recorder.commands.lookup(embedding, &wanted, n, scale, embedded)?;
+        if let Some(made) = self.inventory.layer_inputs() {
+            made.on_gpu(&wanted, embedded, n, inputs, recorder)?;
+        }
+        match spread {
+            Some(spread) => spread.spread_on_gpu(embedded, n, x, recorder),
             None => Ok(()),
         }
     }
@@ -136,9 +146,13 @@ impl GpuExecutor {
         let (hidden, vocabulary) = (shape.hidden as usize, shape.vocabulary as usize);
         let mut rows = Arc::clone(x);
         if count < n {
+            let width = Widths::of(model).width;
             let numbers = Buffer::of_words(&self.gpu, "rows of logits", wanted)?;
-            rows = recorder.buffers.result.sized(&self.gpu, count * hidden)?;
-            recorder.commands.gather(x, hidden, &numbers, count, &rows)?;
+            rows = recorder.buffers.result.sized(&self.gpu, count * width)?;
+            recorder.commands.gather(x, width, &numbers, count, &rows)?;
+        }
+        if let Some(merge) = &head.merge {
+            rows = merge.merge_on_gpu(&rows, count, recorder)?;
         }
         let normed = recorder.buffers.normed.sized(&self.gpu, count * hidden)?;
         recorder.norm(&head.norm, &rows, count * hidden, &normed)?;

@@ -25,6 +25,10 @@ pub(super) struct Workspace {
     pub(super) spare: Slot,
     pub(super) latent: Slot,
     pub(super) heads: Slot,
+    /// Of several hidden states, the one that a layer computes; and what comes by a way beside the
+    /// mixer.
+    pub(super) active: Slot,
+    pub(super) side: Slot,
     /// What goes into a dense layer or a mixture beside it, into its router, and comes of the first.
     pub(super) branches: [Slot; 3],
     /// Rows of an expert, and what comes of them.
