@@ -1,6 +1,6 @@
 //! What can go wrong with a GPU, and whose turn it is then.
 //!
-//! The kinds are few because callers act on them: put layers elsewhere (no memory, no kernel),
+//! The kinds are few because callers act on them: put layers elsewhere (no memory),
 //! replay on another device (lost), or choose another adapter (missing). Messages carry sizes and
 //! causes, never numbers of a model or its activations.
 

@@ -258,8 +258,8 @@ pub enum Fault {
         /// The layer after the cut.
         layer: u32,
     },
-    /// A layer with a part that graphics cards have no code for here.
-    #[error("has {what} in layer {layer}, which only the processor computes")]
+    /// A layer with a part that candle has no code for.
+    #[error("has {what} in layer {layer}, which candle does not compute")]
     NeedsProcessor {
         /// The layer.
         layer: u32,
@@ -328,7 +328,7 @@ impl Fault {
             Self::Card { .. } | Self::CardOutOfMemory { .. } => {
                 "Load fewer layers, or compute on the processor."
             }
-            Self::NeedsProcessor { .. } => "Compute on the processor.",
+            Self::NeedsProcessor { .. } => "Compute on the processor, or on a GPU without candle.",
             // Errors of a GPU say it themselves.
             Self::Gpu { .. } => "",
             Self::ContextLength { .. } => "Ask for a shorter context.",

@@ -76,7 +76,7 @@ pub(crate) enum Executor {
     Cpu(Cpu),
     /// `nook-gpu`, on a GPU of any vendor.
     Gpu(GpuExecutor),
-    /// Both: what the GPU has no room or no kernels for lies with the CPU.
+    /// Both: what the GPU has no room for lies with the CPU.
     Divided(Box<Divided>),
     /// candle, on the CPU or on a graphics card.
     Card(Card),
@@ -137,8 +137,8 @@ impl LoadedModel {
         }
     }
 
-    /// As [`Self::new_on`], but a GPU need not do it all: layers that it has no memory or no kernels
-    /// for are computed by the CPU. On a device that is no GPU of `nook-gpu` the same as there.
+    /// As [`Self::new_on`], but a GPU need not do it all: layers that it has no memory for are
+    /// computed by the CPU. On a device that is no GPU of `nook-gpu` the same as there.
     pub fn new_beside(
         file: ModelFile,
         device: Device,

@@ -10,8 +10,9 @@
 //! as on the CPU, and what a session remembers is handed over in the CPU's bytes, so a reply may
 //! move between them.
 //!
-//! A layer whose weights have a format without a kernel here is refused when it is to be loaded,
-//! with the name of the tensor: the caller keeps it on the CPU.
+//! There is code for every part of every architecture, and for every format of weights. What the
+//! device has no memory for is refused by figure when it is to be loaded: the caller keeps it on the
+//! CPU.
 
 mod attention;
 mod beside;

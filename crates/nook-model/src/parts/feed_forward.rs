@@ -68,7 +68,7 @@ pub(crate) enum Dense<W: Weights> {
 }
 
 impl<W: Weights> Gated<W> {
-    /// What of it only the processor computes, in words.
+    /// What of it candle has no code for, in words.
     pub(super) fn needs_processor(&self) -> Option<&'static str> {
         let cutoff = self.cutoff.map(|_| "gates with a cut-off");
         self.activation.needs_processor().or(cutoff)
@@ -109,7 +109,7 @@ impl<W: Weights> Dense<W> {
 }
 
 impl Activation {
-    /// The function in words, if only the processor computes it.
+    /// The function in words, if candle has no code for it.
     pub(super) fn needs_processor(self) -> Option<&'static str> {
         match self {
             Self::Silu | Self::GeluTanh => None,
