@@ -25,6 +25,8 @@ const POSITIONS_KEPT_FREE: u32 = 8192;
 /// Rows of logits that a step is expected to give at a time: one of each conversation.
 const LOGIT_ROWS: u64 = 16;
 
+const ENDS: ModelPart = ModelPart { layers: LayerRange::all(0), embedding: true, head: true };
+
 /// Room on the GPU that is promised beside what lies there.
 struct Booked {
     bytes: u64,
@@ -72,15 +74,16 @@ impl Divided {
         file.require(part)?;
         let mut left = gpu_max;
         for index in part.layers.iter() {
-            let layer = one_layer(index);
-            if self.missing(&layer).is_some() {
-                let home = self.home(file, index, &mut self.booked(left));
-                let home = self.load_at(home, file, &layer, compute)?;
-                if home == Home::Gpu {
-                    left = left.saturating_sub(self.room_for(file, &layer));
-                }
+            if self.missing(&one_layer(index)).is_some() {
                 // What cannot be cut apart lies together: one layer may read what another remembers.
-                for bound in bound_to(file, index).iter() {
+                let bound = bound_to(file, index);
+                let together = ModelPart::inner(bound.intersection(part.layers));
+                let home = self.home(file, index, &mut self.booked(left));
+                let home = self.load_at(home, file, &together, compute)?;
+                if home == Home::Gpu {
+                    left = left.saturating_sub(self.room_for(file, &together));
+                }
+                for bound in bound.iter() {
                     if let Some(settled) = self.layers.get_mut(bound as usize) {
                         *settled = Some(home);
                     }
@@ -116,7 +119,9 @@ impl Divided {
     ) -> Result<Home, Fault> {
         if home == Home::Gpu {
             match self.gpu.load(file, part) {
-                Err(fault) if fault.is_out_of_memory() && !is_settled => {}
+                Err(fault) if fault.is_out_of_memory() && !is_settled => {
+                    self.gpu.inventory.release(part.layers);
+                }
                 done => return done.map(|()| Home::Gpu),
             }
         }
@@ -157,12 +162,13 @@ impl Divided {
         Booked { bytes: 0, left, layers: on_gpu.map(|(index, _)| index).collect() }
     }
 
-    /// Lets every layer be placed anew when it is loaded next, but for those that are held. Nothing
-    /// may remember any of them.
-    pub(crate) fn unsettle(&mut self) {
+    /// Lets every layer be placed anew when it is loaded next, but for those that are held and those
+    /// that lie with them. Nothing may remember any of them.
+    pub(crate) fn unsettle(&mut self, file: &ModelFile) {
         let (gpu, cpu) = (&self.gpu.inventory, &self.cpu.inventory);
+        let is_held = |index| gpu.layer(index).is_some() || cpu.layer(index).is_some();
         for (index, home) in (0u32..).zip(&mut self.layers) {
-            if gpu.layer(index).is_none() && cpu.layer(index).is_none() {
+            if !bound_to(file, index).iter().any(is_held) {
                 *home = None;
             }
         }
@@ -251,12 +257,22 @@ impl Divided {
         for index in part.layers.iter() {
             count(self.home(file, index, &mut booked).0, &one_layer(index));
         }
-        if part.head {
-            count(self.home_of_head(file, &mut booked).0, &HEAD);
-        }
-        // The two ends of a tied model are one matrix.
-        if part.embedding && !(part.head && ends_are_one(file)) {
-            count(self.home_of_embedding(file, &mut booked).0, &EMBEDDING);
+        let head = part.head.then(|| self.home_of_head(file, &mut booked).0);
+        let embedding = match head {
+            Some(head) if part.embedding && ends_are_one(file) => Some(head),
+            _ => part.embedding.then(|| self.home_of_embedding(file, &mut booked).0),
+        };
+        match (head, embedding) {
+            // The two ends of a tied model are one matrix where they lie together.
+            (Some(head), Some(embedding)) if head == embedding => count(head, &ENDS),
+            _ => {
+                if let Some(home) = head {
+                    count(home, &HEAD);
+                }
+                if let Some(home) = embedding {
+                    count(home, &EMBEDDING);
+                }
+            }
         }
         bytes
     }

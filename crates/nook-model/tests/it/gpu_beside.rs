@@ -183,6 +183,18 @@ fn layers_that_cannot_be_cut_apart_lie_on_one_device() {
                 assert!(off < TOLERANCE, "{family:?}, {count} there, {cuts:?}: {off:.1e}");
             }
         }
+        // One of them that comes again comes where the others are, wherever there is room then.
+        for count in [first, layers] {
+            let (gpu, mut model) = with_layers(&file, Precision::Full, count);
+            let before = model.held_on_gpu();
+            let last = ModelPart::inner(LayerRange::with_len(layers - 1, 1));
+            model.release(LayerRange::all(first));
+            model.release(last.layers);
+            model.unsettle();
+            model.hold(&last).unwrap();
+            let there = model.held_on_gpu().iter().any(|range| range.contains(last.layers));
+            assert_eq!(there, count == layers, "{family:?}, {before:?} of {gpu:?}");
+        }
         // Between, there is no budget that divides them.
         let (gpu, _) = with_layers(&file, Precision::Full, layers);
         for less in 1..20 {
