@@ -189,7 +189,7 @@ impl ErrorCode {
                 "The graphics card has too little memory for it. Choose automatically, under Settings, or a smaller model."
             }
             Self::GpuNoKernel => {
-                "Graphics cards cannot compute models in this format. Choose automatically, under Settings, or another file of the model."
+                "candle cannot compute this model. Choose automatically, under Settings."
             }
             Self::GpuLost => {
                 "The graphics card stopped answering. What it computed is done again elsewhere."

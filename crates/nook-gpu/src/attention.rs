@@ -67,7 +67,7 @@ pub enum Reach {
 
 /// Attention of the rows of one session.
 #[derive(Debug, Clone, Copy)]
-pub struct Attend {
+pub struct Attend<'a> {
     /// Query heads.
     pub heads: usize,
     /// Factor of the scores.
@@ -82,6 +82,8 @@ pub struct Attend {
     pub row: usize,
     /// Rows.
     pub rows: usize,
+    /// (heads): scores that take their share of the weights and bring no value (Xiao et al. 2023).
+    pub sinks: Option<&'a Buffer>,
 }
 
 impl CacheShape {
@@ -240,12 +242,12 @@ impl Commands {
         &mut self,
         queries: &Buffer,
         cache: &Cache,
-        attend: Attend,
+        attend: Attend<'_>,
         spare: &Buffer,
         out: &Buffer,
     ) -> Result<(), GpuError> {
         let CacheShape { kv_heads, key_dim, value_dim, .. } = cache.shape;
-        let Attend { heads, first, row, rows, .. } = attend;
+        let Attend { heads, first, row, rows, sinks, .. } = attend;
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return Err(GpuError::Size { what: "query heads", got: heads, expected: kv_heads });
         }
@@ -259,10 +261,15 @@ impl Commands {
         if split {
             check("shares", spare.len(), rows * heads * splits * (value_dim + 2))?;
         }
+        if let Some(sinks) = sinks {
+            check("attention sinks", sinks.len(), heads)?;
+        }
         let shape = cache.shape;
-        let name = format!("attend {shape:?} {together} {split}");
+        let form = Form { together, split, sinks: sinks.is_some() };
+        let name = format!("attend {shape:?} {form:?}");
         let kernel = self.gpu().clone().kernel(&name, |gpu| {
-            Kernel::build(gpu, "attend", source(&shape, together, split), "rrrw")
+            let bindings = if sinks.is_some() { "rrrwr" } else { "rrrw" };
+            Kernel::build(gpu, "attend", source(&shape, form), bindings)
         })?;
         let (window, chunk) = match attend.reach {
             Reach::All => (0, 0),
@@ -282,7 +289,9 @@ impl Commands {
         ];
         let groups = [(heads / together) as u32, rows as u32, splits as u32];
         let target = if split { spare } else { out };
-        self.dispatch(kernel, &[queries, &cache.keys, &cache.values, target], groups, &params);
+        let mut buffers = vec![queries, &cache.keys, &cache.values, target];
+        buffers.extend(sinks);
+        self.dispatch(kernel, &buffers, groups, &params);
         if split {
             let kernel = self.gpu().clone().kernel("merge", |gpu| {
                 let source = include_str!("shaders/merge.wgsl").to_owned();
@@ -317,13 +326,26 @@ fn splits(groups: usize, rows: usize, end: usize, reach: Reach) -> usize {
     wanted.min(seen.div_ceil(TILE) / SHARE_TILES).clamp(1, SPLITS_MAX)
 }
 
+/// Which of the kernels of a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Query heads of a workgroup.
+    pub(crate) together: usize,
+    /// Whether the positions are shared out.
+    pub(crate) split: bool,
+    /// Whether there are sinks.
+    pub(crate) sinks: bool,
+}
+
 /// The text of the kernel.
-pub(crate) fn source(shape: &CacheShape, together: usize, split: bool) -> String {
+pub(crate) fn source(shape: &CacheShape, form: Form) -> String {
+    let Form { together, split, sinks } = form;
     let CacheShape { key_dim, value_dim, half, .. } = *shape;
     let value_words = shape.words(value_dim);
     let values = Values::new(&[
         ("HALF", u32::from(half)),
         ("SPLIT", u32::from(split)),
+        ("SINKS", u32::from(sinks)),
         ("TOGETHER", together as u32),
         ("KEY_DIM", key_dim as u32),
         ("KEY_WORDS", shape.words(key_dim) as u32),

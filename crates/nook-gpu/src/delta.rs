@@ -1,5 +1,4 @@
-//! The gated delta net's two steps that are no products: a short causal convolution, and the state
-//! that each position lets fade, corrects and reads.
+//! The gated delta net's state, which each position lets fade, corrects and reads.
 
 use crate::buffer::Buffer;
 use crate::commands::Commands;
@@ -7,19 +6,24 @@ use crate::error::GpuError;
 use crate::kernel::Kernel;
 use crate::product::check;
 use crate::template::{Values, expand};
-use crate::vector::lines;
 
 /// Most numbers of a head: two rows of them lie in the 16 KB of workgroup memory that every device
 /// has.
 const DIM_MAX: usize = 1024;
 
+/// The function that makes steps of what comes to a state.
+pub(crate) const SOFTPLUS: &str = include_str!("shaders/softplus.wgsl");
+
 /// Sizes of a gated delta net.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeltaShape {
-    /// Heads of queries and keys; value head `h` uses key head `h % key_heads`.
+    /// Heads of queries and keys.
     pub key_heads: usize,
     /// Heads of values.
     pub value_heads: usize,
+    /// Whether value heads that follow each other use the same key head; else value head `h` uses
+    /// key head `h % key_heads`.
+    pub grouped: bool,
     /// Numbers of a head.
     pub dim: usize,
     /// Rows that the convolution sees, the current one among them.
@@ -64,35 +68,6 @@ impl DeltaShape {
 }
 
 impl Commands {
-    /// Convolves rows `row..row + rows` of `inputs` (n, channels) behind those that `state` begins
-    /// with, by `weights` (channels, taps), into the same rows of `out`.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::Size`] where a buffer is too short.
-    pub fn convolve(
-        &mut self,
-        shape: DeltaShape,
-        inputs: &Buffer,
-        state: &Buffer,
-        weights: &Buffer,
-        (row, rows): (usize, usize),
-        out: &Buffer,
-    ) -> Result<(), GpuError> {
-        let channels = shape.channels();
-        check("inputs of a convolution", inputs.len(), (row + rows) * channels)?;
-        check("results of a convolution", out.len(), (row + rows) * channels)?;
-        check("a state", state.len(), shape.state())?;
-        check("weights of a convolution", weights.len(), channels * shape.taps)?;
-        let kernel = self.gpu().clone().kernel("convolve", |gpu| {
-            let source = include_str!("shaders/convolve.wgsl").to_owned();
-            Kernel::build(gpu, "convolve", source, "rrrw")
-        })?;
-        let params = [rows, row, channels, shape.taps].map(|n| n as u32);
-        self.dispatch(kernel, &[inputs, state, weights, out], lines(rows * channels), &params);
-        Ok(())
-    }
-
     /// Takes rows `row..row + rows` through the states of all heads in `state`, which change; what
     /// the queries read goes into `out` (n, `value_heads` * dim).
     ///
@@ -107,11 +82,15 @@ impl Commands {
         state: &Buffer,
         out: &Buffer,
     ) -> Result<(), GpuError> {
-        let DeltaShape { key_heads, value_heads, dim, .. } = shape;
+        let DeltaShape { key_heads, value_heads, grouped, dim, .. } = shape;
         let DeltaInput { convolved, betas, alphas, bias, decay, epsilon } = input;
         let end = row + rows;
         check("numbers of a head", DIM_MAX, dim)?;
         check("key heads", key_heads, 1)?;
+        if !value_heads.is_multiple_of(key_heads) {
+            let (got, expected) = (value_heads, key_heads);
+            return Err(GpuError::Size { what: "value heads of a delta net", got, expected });
+        }
         check("rows of a delta net", convolved.len(), end * shape.channels())?;
         for (numbers, count) in
             [(betas, end * value_heads), (alphas, end * value_heads), (bias, value_heads)]
@@ -126,7 +105,9 @@ impl Commands {
         })?;
         let params = [rows, row, key_heads, value_heads, dim, shape.history()];
         let mut params: Vec<u32> = params.iter().map(|n| *n as u32).collect();
-        params.push(epsilon.to_bits());
+        // Value heads that share a key head, where they follow each other.
+        let together = if grouped { value_heads / key_heads } else { 0 };
+        params.extend([epsilon.to_bits(), together as u32]);
         let buffers = [convolved, betas, alphas, bias, decay, state, out];
         self.dispatch(kernel, &buffers, [value_heads as u32, 1, 1], &params);
         Ok(())
@@ -136,5 +117,5 @@ impl Commands {
 /// The text of the kernel.
 pub(crate) fn source(dim: usize) -> String {
     let values = Values::new(&[("DIM", dim as u32)]);
-    expand(include_str!("shaders/delta.wgsl"), &values)
+    expand(&[include_str!("shaders/delta.wgsl"), SOFTPLUS].concat(), &values)
 }

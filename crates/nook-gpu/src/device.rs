@@ -9,14 +9,17 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use nook_kernels::Format;
 use wgpu::{BindGroupLayout, Features, Limits};
 
 use crate::adapter::{AdapterInfo, Choice, choose};
+use crate::buffer::Buffer;
 use crate::error::GpuError;
 use crate::kernel::Kernel;
+use crate::layout::Layout;
 use crate::ledger::Ledger;
 
 /// Longest wait for a GPU. Work is submitted in pieces far shorter, and a driver resets a card that
@@ -79,6 +82,8 @@ pub(crate) struct Inner {
     health: Arc<Health>,
     /// Kernels by name, built when first used. The lock guards the table alone.
     built: Mutex<HashMap<String, Arc<Kernel>>>,
+    /// Codebooks, for as long as a matrix needs them. The lock guards the table alone.
+    tables: Mutex<HashMap<Format, Weak<Buffer>>>,
 }
 
 /// What the driver has said outside of any call. The lock guards one text each.
@@ -156,6 +161,7 @@ impl Gpu {
             info,
             health,
             built: Mutex::new(HashMap::new()),
+            tables: Mutex::new(HashMap::new()),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -256,6 +262,18 @@ impl Gpu {
         let kernel = Arc::new(make(self)?);
         table().insert(name.to_owned(), Arc::clone(&kernel));
         Ok(kernel)
+    }
+
+    /// The codebook of `layout`, if it has one: one for all matrices.
+    pub(crate) fn table(&self, layout: &Layout) -> Result<Option<Arc<Buffer>>, GpuError> {
+        let Some(rows) = layout.table() else { return Ok(None) };
+        let table = || self.inner.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = table().get(&layout.format).and_then(Weak::upgrade) {
+            return Ok(Some(held));
+        }
+        let made = Arc::new(Buffer::of_words(self, "a codebook", &rows)?);
+        table().insert(layout.format, Arc::downgrade(&made));
+        Ok(Some(made))
     }
 
     /// The error of a driver that has no memory left, though the budget has.

@@ -1,10 +1,8 @@
 //! What can go wrong with a GPU, and whose turn it is then.
 //!
-//! The kinds are few because callers act on them: put layers elsewhere (no memory, no kernel),
+//! The kinds are few because callers act on them: put layers elsewhere (no memory),
 //! replay on another device (lost), or choose another adapter (missing). Messages carry sizes and
 //! causes, never numbers of a model or its activations.
-
-use nook_kernels::Format;
 
 /// A GPU that could not do what it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,12 +56,6 @@ pub enum GpuError {
         /// What the driver said.
         reason: String,
     },
-    /// Weights of this format cannot be multiplied here.
-    #[error("there is no GPU kernel for weights in {format:?}; keep these layers on the CPU")]
-    NoKernel {
-        /// The format.
-        format: Format,
-    },
     /// Sizes that do not fit each other, or the limits of the device.
     #[error("{what}: {got} where {expected} is expected; compute on the CPU")]
     Size {
@@ -96,7 +88,6 @@ impl GpuError {
             Self::Missing | Self::UnknownAdapter { .. } | Self::Unusable { .. } => "gpu_missing",
             Self::OutOfMemory { .. } => "gpu_out_of_memory",
             Self::Lost { .. } => "gpu_lost",
-            Self::NoKernel { .. } => "gpu_no_kernel",
             Self::Size { .. } | Self::Refused { .. } => "gpu_refused",
         }
     }

@@ -12,14 +12,16 @@
 //! | heads | block | `d`, or `d` and `m`, in half precision |
 //!
 //! A unit is 32 columns. Formats that are multiplied as numbers have units of 8 columns, the last
-//! filled up with zeros, and `scales` holds the exponents of MXFP4. Every bit of the file is kept;
-//! super-blocks grow by at most 6 %.
+//! filled up with zeros, and `scales` holds the exponents of MXFP4. Those among them whose blocks
+//! have codes (ternary digits, rows of a codebook) have the words of 32 columns together in
+//! `quants`, as the file has them, and what does not fill words in `scales`; the codebook is a
+//! buffer of its own ([`Layout::table`]). Every bit of the file is kept; super-blocks grow by at
+//! most 6 %, but for TQ1_0, whose digits take two bits here: 22 %.
 
 mod repack;
 
 use nook_kernels::Format;
 
-use crate::error::GpuError;
 use crate::template::Values;
 
 pub(crate) use repack::repack;
@@ -29,6 +31,9 @@ pub(crate) const UNIT: usize = 32;
 
 /// Columns of a unit of the others.
 pub(crate) const CHUNK: usize = 8;
+
+/// Chunks whose codes lie together.
+const CODED: usize = UNIT / CHUNK;
 
 /// Words that every section begins at a multiple of.
 const SECTION_WORDS: usize = 4;
@@ -44,8 +49,10 @@ pub(crate) struct Layout {
     /// Units of a block of the file, and of a span of activations; 1 where it is multiplied as
     /// numbers.
     pub(crate) block_units: usize,
-    /// Words of quants of a unit.
+    /// Words of quants of a unit, or of 32 columns where there are codes.
     quants: usize,
+    /// Whether its blocks have codes.
+    codes: bool,
     /// Words of further bits of a unit.
     bits: usize,
     /// How scales lie.
@@ -68,7 +75,9 @@ enum Scales {
     /// Bytes of both halves: scale in the low four bits, minimum in the high ones.
     Nibbles,
     /// One byte for 32 columns.
-    Exponents,
+    Bytes,
+    /// 16 bits for 32 columns that have codes.
+    Shorts,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +87,8 @@ enum Heads {
     Halves,
     /// `d` and `m` in a word.
     Pairs,
+    /// Two words: four times 12 bits of scales and 4 bits of `d` above them.
+    Mixed,
 }
 
 /// Where the sections of a piece begin, in words, and where it ends.
@@ -91,17 +102,14 @@ pub(crate) struct Sections {
 
 impl Layout {
     /// The layout of `format`.
-    ///
-    /// # Errors
-    ///
-    /// [`GpuError::NoKernel`] for formats without one.
-    pub(crate) fn of(format: Format) -> Result<Self, GpuError> {
+    pub(crate) fn of(format: Format) -> Self {
         let number = |quants| Self {
             format,
             bytes: false,
             unit: CHUNK,
             block_units: 1,
             quants,
+            codes: false,
             bits: 0,
             scales: Scales::None,
             heads: Heads::None,
@@ -122,10 +130,26 @@ impl Layout {
             scales,
             ..fine(quants, bits, heads, zero)
         };
-        Ok(match format {
+        let coded = |quants, scales, heads| Self {
+            codes: true,
+            block_units: format.elements() / CHUNK,
+            scales,
+            heads,
+            ..number(quants)
+        };
+        match format {
             Format::F32 => number(8),
             Format::F16 | Format::Bf16 => number(4),
-            Format::Mxfp4 => Self { scales: Scales::Exponents, ..number(1) },
+            Format::Mxfp4 => Self { scales: Scales::Bytes, ..number(1) },
+            Format::Nvfp4 => coded(4, Scales::Shorts, Heads::None),
+            Format::Tq1_0 | Format::Tq2_0 => coded(2, Scales::None, Heads::Halves),
+            Format::Iq1S => coded(1, Scales::Shorts, Heads::Halves),
+            Format::Iq1M => coded(1, Scales::Shorts, Heads::Mixed),
+            Format::Iq2Xxs => coded(2, Scales::None, Heads::Halves),
+            Format::Iq2Xs => coded(2, Scales::Bytes, Heads::Halves),
+            Format::Iq2S => coded(2, Scales::Shorts, Heads::Halves),
+            Format::Iq3Xxs => coded(3, Scales::None, Heads::Halves),
+            Format::Iq3S => coded(3, Scales::Shorts, Heads::Halves),
             Format::Q4_0 => fine(4, 0, Heads::Halves, 8),
             Format::Q4_1 => fine(4, 0, Heads::Pairs, 0),
             Format::Q5_0 => fine(4, 1, Heads::Halves, 16),
@@ -138,8 +162,14 @@ impl Layout {
             Format::Q2K => coarse(0, 2, Scales::Nibbles, Heads::Pairs, 0),
             Format::Q3K => coarse(0, 3, Scales::Signed, Heads::Halves, 4),
             Format::Iq4Xs => coarse(4, 0, Scales::Signed, Heads::Halves, 0),
-            _ => return Err(GpuError::NoKernel { format }),
-        })
+        }
+    }
+
+    /// The rows that its codes choose from, two in a word.
+    pub(crate) fn table(&self) -> Option<Vec<u32>> {
+        let rows = self.format.codebook()?;
+        let pairs = rows.as_chunks::<2>().0.iter();
+        Some(pairs.map(|[low, high]| u32::from(*low) | u32::from(*high) << 16).collect())
     }
 
     /// Columns of activations that share a scale.
@@ -156,13 +186,15 @@ impl Layout {
     pub(crate) fn sections(&self, rows: usize, columns: usize) -> Sections {
         let units = rows * self.units(columns);
         let begin = |words: usize| words.next_multiple_of(SECTION_WORDS);
-        let bits = begin(units * self.quants);
+        let quants = if self.codes { units / CODED * self.quants } else { units * self.quants };
+        let bits = begin(quants);
         let scales = begin(bits + units * self.bits);
         let heads = begin(
             scales
                 + match self.scales {
                     Scales::None => 0,
-                    Scales::Exponents => units.div_ceil(16),
+                    Scales::Bytes => units.div_ceil(4 * CODED),
+                    Scales::Shorts => units.div_ceil(2 * CODED),
                     _ => units.div_ceil(2),
                 },
         );
@@ -172,6 +204,7 @@ impl Layout {
                 Heads::None => 0,
                 Heads::Halves => blocks.div_ceil(2),
                 Heads::Pairs => blocks,
+                Heads::Mixed => 2 * blocks,
             };
         Sections { bits, scales, heads, end: begin(end) }
     }
@@ -210,7 +243,20 @@ impl Layout {
             ("F32", is(self.format == Format::F32)),
             ("F16", is(self.format == Format::F16)),
             ("BF16", is(self.format == Format::Bf16)),
-            ("E2M1", is(self.format == Format::Mxfp4)),
+            ("E2M1", is(matches!(self.format, Format::Mxfp4 | Format::Nvfp4))),
+            ("MXFP4", is(self.format == Format::Mxfp4)),
+            ("NVFP4", is(self.format == Format::Nvfp4)),
+            ("TERNARY", is(matches!(self.format, Format::Tq1_0 | Format::Tq2_0))),
+            ("TABLE", is(self.format.codebook().is_some())),
+            ("IQ1", is(matches!(self.format, Format::Iq1S | Format::Iq1M))),
+            ("IQ1_S", is(self.format == Format::Iq1S)),
+            ("IQ2", is(matches!(self.format, Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S))),
+            ("IQ2_XXS", is(self.format == Format::Iq2Xxs)),
+            ("IQ2_XS", is(self.format == Format::Iq2Xs)),
+            ("IQ3", is(matches!(self.format, Format::Iq3Xxs | Format::Iq3S))),
+            ("IQ3_S", is(self.format == Format::Iq3S)),
+            ("HEAD_HALVES", is(self.heads == Heads::Halves)),
+            ("SHORTS", is(self.scales == Scales::Shorts)),
         ])
     }
 }

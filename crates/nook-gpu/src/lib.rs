@@ -22,15 +22,18 @@ mod adapter;
 mod attention;
 mod buffer;
 mod commands;
+mod convolution;
 mod delta;
 mod device;
 mod error;
 mod kernel;
 mod layout;
 mod ledger;
+mod mamba;
 mod matrix;
 mod product;
 mod rows;
+mod streams;
 mod template;
 mod vector;
 
@@ -38,12 +41,15 @@ pub use adapter::{AdapterInfo, AdapterKind, Choice, adapters};
 pub use attention::{Attend, Cache, CacheShape, Reach, spare_numbers};
 pub use buffer::Buffer;
 pub use commands::Commands;
+pub use convolution::Convolution;
 pub use delta::{DeltaInput, DeltaShape};
 pub use device::{Gpu, KernelSet, OpenOptions};
 pub use error::GpuError;
+pub use mamba::{MambaInput, MambaShape};
 pub use matrix::Matrix;
 pub use product::Quantised;
 pub use rows::Columns;
+pub use streams::{ByMean, Mixing, Streams};
 pub use vector::{Each, Norm, Turn};
 
 #[cfg(test)]

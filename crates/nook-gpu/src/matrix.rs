@@ -1,6 +1,7 @@
 //! A weight matrix on a GPU, in pieces of rows that a device can bind.
 
 use std::fmt;
+use std::sync::Arc;
 
 use nook_kernels::Format;
 
@@ -27,6 +28,8 @@ pub struct Matrix {
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) pieces: Vec<Piece>,
+    /// The rows that its codes choose from.
+    pub(crate) table: Option<Arc<Buffer>>,
 }
 
 /// Rows of a matrix in one buffer.
@@ -38,16 +41,11 @@ pub(crate) struct Piece {
 }
 
 impl Matrix {
-    /// Whether weights in `format` can be multiplied here.
+    /// Bytes that `rows` x `columns` weights in `format` take on a GPU. (A codebook, of 4 KB at most,
+    /// is there once for all of a format.)
     #[must_use]
-    pub fn has_kernel(format: Format) -> bool {
-        Layout::of(format).is_ok()
-    }
-
-    /// Bytes that `rows` x `columns` weights in `format` take on a GPU; `None` without a kernel.
-    #[must_use]
-    pub fn bytes_of(format: Format, rows: usize, columns: usize) -> Option<u64> {
-        Layout::of(format).ok().map(|layout| layout.bytes_of(rows, columns))
+    pub fn bytes_of(format: Format, rows: usize, columns: usize) -> u64 {
+        Layout::of(format).bytes_of(rows, columns)
     }
 
     /// Uploads a matrix that `read` brings row by row: `read(at, part)` fills `part`, whole rows in
@@ -56,7 +54,7 @@ impl Matrix {
     ///
     /// # Errors
     ///
-    /// A [`GpuError`] of size, format or memory, or the first error of `read`.
+    /// A [`GpuError`] of size or memory, or the first error of `read`.
     pub fn load<E: From<GpuError>>(
         gpu: &Gpu,
         format: Format,
@@ -64,7 +62,7 @@ impl Matrix {
         columns: usize,
         mut read: impl FnMut(usize, &mut [u8]) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let layout = Layout::of(format)?;
+        let layout = Layout::of(format);
         let size = |got, expected| GpuError::Size { what: "columns of a matrix", got, expected };
         let row_bytes = format.row_bytes(columns).filter(|bytes| *bytes > 0);
         let row_bytes = row_bytes.ok_or_else(|| size(columns, format.elements()))?;
@@ -76,6 +74,7 @@ impl Matrix {
         if at_once == 0 {
             return Err(size(columns, (limit / 4) as usize).into());
         }
+        let table = gpu.table(&layout)?;
         let mut pieces = Vec::new();
         for first in (0..rows).step_by(at_once) {
             let rows = at_once.min(rows - first);
@@ -104,7 +103,7 @@ impl Matrix {
             gpu.inner().queue.submit([]);
             gpu.wait()?;
         }
-        Ok(Self { layout, rows, columns, pieces })
+        Ok(Self { layout, rows, columns, pieces, table })
     }
 
     /// A matrix of these bytes: row after row in blocks of `format`.

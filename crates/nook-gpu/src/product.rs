@@ -74,6 +74,15 @@ impl Matrix {
     pub fn span(&self) -> Option<usize> {
         self.layout.bytes.then(|| self.layout.span())
     }
+
+    /// What a kernel of it binds, where it is `in_bytes` if the matrix is multiplied in bytes.
+    fn bindings(&self, in_bytes: &'static str) -> &'static str {
+        match &self.table {
+            Some(_) => "rrrwr",
+            None if self.layout.bytes => in_bytes,
+            None => "rrrw",
+        }
+    }
 }
 
 impl Commands {
@@ -178,7 +187,7 @@ impl Commands {
         let name = format!("{:?} {form:?} {set:?} {aligned}", layout.format);
         let kernel = self.gpu().clone().kernel(&name, |gpu| {
             let source = source(&layout, form, set == KernelSet::Subgroup, aligned);
-            Kernel::build(gpu, &name, source, if layout.bytes { "rrrrrw" } else { "rrrw" })
+            Kernel::build(gpu, &name, source, matrix.bindings("rrrrrw"))
         })?;
         let params = params(matrix, piece, n as u32);
         let weights = &piece.buffer;
@@ -187,7 +196,9 @@ impl Commands {
             let buffers = [weights, weights, words, scales, sums, out];
             self.dispatch(kernel, &buffers, groups, &params);
         } else {
-            self.dispatch(kernel, &[weights, weights, x, out], groups, &params);
+            let mut buffers = vec![weights, weights, x, out];
+            buffers.extend(matrix.table.as_deref());
+            self.dispatch(kernel, &buffers, groups, &params);
         }
         Ok(())
     }
@@ -215,13 +226,14 @@ impl Commands {
             let head = if layout.bytes { BYTES } else { FLOATS };
             let template = [head, include_str!("shaders/lookup.wgsl")].concat();
             let source = expand(&template, &layout.values());
-            Kernel::build(gpu, &name, source, "rrrw")
+            Kernel::build(gpu, &name, source, matrix.bindings("rrrw"))
         })?;
         let units = layout.units(matrix.columns).div_ceil(64) as u32;
         for piece in &matrix.pieces {
             let mut params = params(matrix, piece, n as u32);
             params[2] = factor.to_bits();
-            let buffers = [&piece.buffer, &piece.buffer, ids, out];
+            let mut buffers = vec![&piece.buffer, &piece.buffer, ids, out];
+            buffers.extend(matrix.table.as_deref());
             self.dispatch(kernel.clone(), &buffers, [units, n as u32, 1], &params);
         }
         Ok(())

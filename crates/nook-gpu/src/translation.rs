@@ -7,16 +7,16 @@ use naga::valid::{Capabilities, ValidationFlags, Validator};
 use nook_kernels::Format;
 
 use crate::attention::{self, CacheShape};
-use crate::delta;
 use crate::layout::Layout;
 use crate::product::{self, Form};
 use crate::template::{Values, expand};
+use crate::{convolution, delta, mamba, streams};
 
 #[test]
 fn every_kernel_is_translated_for_every_system() {
     let mut kernels: Vec<(String, String)> = Vec::new();
     for format in Format::ALL {
-        let Ok(layout) = Layout::of(format) else { continue };
+        let layout = Layout::of(format);
         for form in [Form::Exact, Form::Few { together: 2, each: 4 }, Form::Tile] {
             for (subgroup, aligned) in [(true, true), (false, false)] {
                 let name = format!("{format:?} {form:?} {subgroup}");
@@ -26,9 +26,9 @@ fn every_kernel_is_translated_for_every_system() {
     }
     for half in [true, false] {
         let shape = CacheShape { kv_heads: 2, key_dim: 128, value_dim: 128, half };
-        for split in [true, false] {
-            let text = attention::source(&shape, 4, split);
-            kernels.push((format!("attention {half} {split}"), text));
+        for (split, sinks) in [(true, false), (false, false), (true, true), (false, true)] {
+            let form = attention::Form { together: 4, split, sinks };
+            kernels.push((format!("attention {half} {form:?}"), attention::source(&shape, form)));
         }
         let values = Values::new(&[("HALF", u32::from(half))]);
         let text = expand(include_str!("shaders/append.wgsl"), &values);
@@ -38,20 +38,30 @@ fn every_kernel_is_translated_for_every_system() {
         ("rope", include_str!("shaders/rope.wgsl")),
         ("gather", include_str!("shaders/gather.wgsl")),
         ("merge", include_str!("shaders/merge.wgsl")),
-        ("convolve", include_str!("shaders/convolve.wgsl")),
         ("columns", include_str!("shaders/columns.wgsl")),
         ("scatter", include_str!("shaders/scatter.wgsl")),
     ] {
         kernels.push((name.to_owned(), text.to_owned()));
     }
+    for (biased, silu) in [(false, false), (false, true), (true, true)] {
+        let text = convolution::source(biased, silu);
+        kernels.push((format!("convolve {biased} {silu}"), text));
+    }
     let spans = Values::new(&[("SPAN", 32), ("SPAN_LANES", 8), ("STEPS", 3)]);
     let text = expand(include_str!("shaders/quantise.wgsl"), &spans);
     kernels.push(("quantise".to_owned(), text));
     kernels.push(("delta".to_owned(), delta::source(128)));
+    kernels.push(("mamba".to_owned(), mamba::source(128)));
+    for name in ["PREDICT", "CORRECT", "OTHERS"] {
+        kernels.push((format!("streams {name}"), streams::source(name, 4)));
+    }
+    for length in [true, false] {
+        kernels.push((format!("by mean {length}"), streams::row_source(length)));
+    }
     for (name, text) in &kernels {
         translate(name, text);
     }
-    assert!(kernels.len() > 90);
+    assert!(kernels.len() > 170);
 }
 
 #[track_caller]

@@ -32,8 +32,8 @@ pub struct Norm<'a> {
 pub enum Each<'a> {
     /// `x + y * factor`.
     Add(&'a Buffer, f32),
-    /// `x + y[i % width]`.
-    AddRow(&'a Buffer),
+    /// `x + y[row * width + i % width]`, by the number of a row.
+    AddRow(&'a Buffer, usize),
     /// Zero, whatever it was.
     Clear,
     /// `x * factor`.
@@ -48,12 +48,30 @@ pub enum Each<'a> {
     SiluTimes(&'a Buffer),
     /// `gelu(x) * y`.
     GeluTanhTimes(&'a Buffer),
+    /// `x * y`.
+    Times(&'a Buffer),
+    /// `x * y[i % width]`.
+    TimesRow(&'a Buffer),
+    /// The square of what is above 0.
+    SquaredRelu,
+    /// The square of what is above 0, times `y`.
+    SquaredReluTimes(&'a Buffer),
     /// `x * sigmoid(y)`.
     SigmoidTimes(&'a Buffer),
     /// `x * sigmoid(y[i / width])`.
     SigmoidTimesRow(&'a Buffer),
     /// `x * y[i / width]`.
     ScaleRows(&'a Buffer),
+    /// `g * sigmoid(steepness * g) * (u + 1)`, where `g` is `x` but at most `limit`, and `u` is `y`
+    /// between `-limit` and `limit`.
+    ClampedGateTimes {
+        /// What the gates multiply.
+        y: &'a Buffer,
+        /// Bound of both.
+        limit: f32,
+        /// How steep the sigmoid is.
+        steepness: f32,
+    },
 }
 
 /// Which part of each head turns, and how.
@@ -75,7 +93,7 @@ impl Each<'_> {
     fn text(&self) -> (&'static str, &'static str) {
         match self {
             Self::Add(..) => ("add", "x[i] += y[i] * p.factor;"),
-            Self::AddRow(_) => ("add row", "x[i] += y[i % p.width];"),
+            Self::AddRow(..) => ("add row", "x[i] += y[p.row * p.width + i % p.width];"),
             Self::Clear => ("clear", "x[i] = 0.0;"),
             Self::Scale(_) => ("scale", "x[i] *= p.factor;"),
             Self::SoftCap(_) => ("soft cap", "x[i] = p.factor * tangent(x[i] / p.factor);"),
@@ -83,9 +101,14 @@ impl Each<'_> {
             Self::GeluTanh => ("gelu", "x[i] = gelu(x[i]);"),
             Self::SiluTimes(_) => ("silu times", "x[i] = silu(x[i]) * y[i];"),
             Self::GeluTanhTimes(_) => ("gelu times", "x[i] = gelu(x[i]) * y[i];"),
+            Self::Times(_) => ("times", "x[i] *= y[i];"),
+            Self::TimesRow(_) => ("times row", "x[i] *= y[i % p.width];"),
+            Self::SquaredRelu => ("squared relu", "x[i] = squared(x[i]);"),
+            Self::SquaredReluTimes(_) => ("squared relu times", "x[i] = squared(x[i]) * y[i];"),
             Self::SigmoidTimes(_) => ("sigmoid times", "x[i] *= sigmoid(y[i]);"),
             Self::SigmoidTimesRow(_) => ("sigmoid row", "x[i] *= sigmoid(y[i / p.width]);"),
             Self::ScaleRows(_) => ("scale rows", "x[i] *= y[i / p.width];"),
+            Self::ClampedGateTimes { .. } => ("clamped gate times", "x[i] = clamped(x[i], y[i]);"),
         }
     }
 
@@ -93,22 +116,30 @@ impl Each<'_> {
     /// `width`.
     fn other(&self, count: usize, width: usize) -> Option<(&Buffer, usize)> {
         match self {
-            Self::Clear | Self::Scale(_) | Self::SoftCap(_) | Self::Silu | Self::GeluTanh => None,
-            Self::AddRow(other) => Some((other, width.min(count))),
+            Self::Clear | Self::Scale(_) | Self::SoftCap(_) => None,
+            Self::Silu | Self::GeluTanh | Self::SquaredRelu => None,
+            Self::TimesRow(other) => Some((other, width.min(count))),
+            Self::AddRow(other, row) => Some((other, row * width + width.min(count))),
             Self::ScaleRows(other) | Self::SigmoidTimesRow(other) => {
                 Some((other, count.div_ceil(width.max(1))))
             }
             Self::Add(other, _)
             | Self::SiluTimes(other)
             | Self::GeluTanhTimes(other)
-            | Self::SigmoidTimes(other) => Some((other, count)),
+            | Self::Times(other)
+            | Self::SquaredReluTimes(other)
+            | Self::SigmoidTimes(other)
+            | Self::ClampedGateTimes { y: other, .. } => Some((other, count)),
         }
     }
 
-    fn factor(&self) -> f32 {
-        match self {
-            Self::Add(_, factor) | Self::Scale(factor) | Self::SoftCap(factor) => *factor,
-            _ => 0.0,
+    /// Two factors, and the number of a row.
+    fn numbers(&self) -> (f32, f32, usize) {
+        match *self {
+            Self::Add(_, factor) | Self::Scale(factor) | Self::SoftCap(factor) => (factor, 0.0, 0),
+            Self::AddRow(_, row) => (0.0, 0.0, row),
+            Self::ClampedGateTimes { limit, steepness, .. } => (limit, steepness, 0),
+            _ => (0.0, 0.0, 0),
         }
     }
 }
@@ -211,7 +242,9 @@ impl Commands {
             let source = expand(include_str!("shaders/each.wgsl"), &values);
             Kernel::build(gpu, name, source, if two { "wr" } else { "w" })
         })?;
-        let params = [count as u32, width.max(1) as u32, each.factor().to_bits()];
+        let (factor, second, row) = each.numbers();
+        let (factor, second) = (factor.to_bits(), second.to_bits());
+        let params = [count as u32, width.max(1) as u32, factor, second, row as u32];
         self.dispatch(kernel, &buffers, lines(count), &params);
         Ok(())
     }

@@ -165,6 +165,15 @@ impl Format {
         )
     }
 
+    /// The rows of the codebook that it chooses from, where it has one, packed as they are kept: of
+    /// each number its choice among the values of the format (`(choice - 1)` of IQ1; 8, 25, 43 of
+    /// IQ2; eight of IQ3), the first in the lowest bits. Rows of IQ1 and IQ2 have eight numbers of
+    /// two bits, those of IQ3 four of three.
+    #[must_use]
+    pub fn codebook(self) -> Option<&'static [u16]> {
+        grids::packed(self)
+    }
+
     /// Bytes of a row of `columns` numbers; `None` when they do not fill whole blocks, or the
     /// product does not fit.
     #[must_use]

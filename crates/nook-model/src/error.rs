@@ -252,22 +252,14 @@ pub enum Fault {
         /// What went wrong there.
         error: nook_gpu::GpuError,
     },
-    /// A tensor in a format that GPUs have no kernel for.
-    #[error("has the tensor {tensor}, which no GPU kernel reads: {error}")]
-    NoGpuKernel {
-        /// The tensor.
-        tensor: String,
-        /// Its format.
-        error: nook_gpu::GpuError,
-    },
     /// A part of the model that ends where the model cannot be cut.
     #[error("cannot be cut before layer {layer}: what a layer before remembers is read behind it")]
     Cut {
         /// The layer after the cut.
         layer: u32,
     },
-    /// A layer with a part that graphics cards have no code for here.
-    #[error("has {what} in layer {layer}, which only the processor computes")]
+    /// A layer with a part that candle has no code for.
+    #[error("has {what} in layer {layer}, which candle does not compute")]
     NeedsProcessor {
         /// The layer.
         layer: u32,
@@ -336,9 +328,9 @@ impl Fault {
             Self::Card { .. } | Self::CardOutOfMemory { .. } => {
                 "Load fewer layers, or compute on the processor."
             }
-            Self::NeedsProcessor { .. } => "Compute on the processor.",
+            Self::NeedsProcessor { .. } => "Compute on the processor, or on a GPU without candle.",
             // Errors of a GPU say it themselves.
-            Self::Gpu { .. } | Self::NoGpuKernel { .. } => "",
+            Self::Gpu { .. } => "",
             Self::ContextLength { .. } => "Ask for a shorter context.",
             Self::NoSuchLayers { .. } | Self::NotHeld { .. } | Self::Cut { .. } => {
                 "Load the layers that are asked for."

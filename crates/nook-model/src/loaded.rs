@@ -76,7 +76,7 @@ pub(crate) enum Executor {
     Cpu(Cpu),
     /// `nook-gpu`, on a GPU of any vendor.
     Gpu(GpuExecutor),
-    /// Both: what the GPU has no room or no kernels for lies with the CPU.
+    /// Both: what the GPU has no room for lies with the CPU.
     Divided(Box<Divided>),
     /// candle, on the CPU or on a graphics card.
     Card(Card),
@@ -137,8 +137,8 @@ impl LoadedModel {
         }
     }
 
-    /// As [`Self::new_on`], but a GPU need not do it all: layers that it has no memory or no kernels
-    /// for are computed by the CPU. On a device that is no GPU of `nook-gpu` the same as there.
+    /// As [`Self::new_on`], but a GPU need not do it all: layers that it has no memory for are
+    /// computed by the CPU. On a device that is no GPU of `nook-gpu` the same as there.
     pub fn new_beside(
         file: ModelFile,
         device: Device,
@@ -511,24 +511,6 @@ impl Precision {
             Self::Fast => false,
         }
     }
-}
-
-/// Whether all of `part` can be computed on another device than the processor.
-fn check_parts(file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
-    if file.description().layer_inputs.is_some() {
-        return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
-    }
-    if file.description().streams.is_some() {
-        let what = "several hidden states side by side";
-        return Err(Fault::NeedsProcessor { layer: 0, what });
-    }
-    for (layer, block) in (0u32..).zip(&file.description().blocks) {
-        let what = block.needs_processor().filter(|_| part.layers.contains_layer(layer));
-        if let Some(what) = what {
-            return Err(Fault::NeedsProcessor { layer, what });
-        }
-    }
-    Ok(())
 }
 
 /// How keys and values are held.

@@ -34,7 +34,9 @@ pub(crate) use block::{Block, BlockBuffers, FeedForward, Mixer};
 pub(crate) use buffers::Choice;
 pub(crate) use buffers::{Buffers, sized};
 pub(crate) use delta::{GatedDelta, KeyHeads};
-pub(crate) use feed_forward::{Activation, Cutoff, Dense, Gated, Plain};
+pub(crate) use feed_forward::{
+    Activation, Cutoff, Dense, Gated, Plain, SWIGLU_LIMIT, SWIGLU_STEEPNESS,
+};
 pub(crate) use laurel::Laurel;
 pub(crate) use layer_inputs::{LayerInput, LayerInputs};
 pub(crate) use linear::Linear;
@@ -48,4 +50,4 @@ pub(crate) use shared_attention::SharedAttention;
 pub(crate) use short_conv::ShortConv;
 pub(crate) use state::{DeviceState, LayerState, Recurrent, StateShape};
 pub(crate) use step::{Lanes, Step};
-pub(crate) use streams::{AltUp, OtherStreams};
+pub(crate) use streams::{AltUp, MEAN_SQUARE_MIN, OtherStreams};

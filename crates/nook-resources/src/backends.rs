@@ -187,7 +187,7 @@ impl Backends {
     /// A worker that was to compute at `placed` computes on the CPU: the GPU cannot do it.
     pub(crate) fn fell_back(&self, placed: Placed, model: ModelDigest) {
         if let Placed { backend: Backend::GpuAt(number), falls_back: true } = placed {
-            let reason = "it has too little memory for it, or no code for its format";
+            let reason = "it has too little memory for it";
             self.lock().unfit.insert((model, number), reason.to_owned());
         }
     }

@@ -77,7 +77,7 @@ impl From<ModelError> for Failure {
             Fault::NoSuchLayers { .. } | Fault::NotHeld { .. } | Fault::Absent { .. } => {
                 ErrorCode::BadRequest
             }
-            Fault::NoGpuKernel { .. } | Fault::NeedsProcessor { .. } => ErrorCode::GpuNoKernel,
+            Fault::NeedsProcessor { .. } => ErrorCode::GpuNoKernel,
             Fault::Card { .. }
             | Fault::DeviceSupport { .. }
             | Fault::DeviceMissing { .. }

@@ -514,7 +514,7 @@ export const de: Strings = {
       fetch_limit: 'Jener Computer darf keine weiteren Schichten holen. Wem er gehört, kann das dort unter Einstellungen, Teilen erlauben.',
       gpu_missing: 'Womit gerechnet werden soll, ist auf jenem Computer nicht benutzbar. Prüfe den Treiber, oder wähle „Automatisch“ unter Einstellungen.',
       gpu_out_of_memory: 'Die Grafikkarte hat dafür zu wenig Speicher. Wähle „Automatisch“ unter Einstellungen oder ein kleineres Modell.',
-      gpu_no_kernel: 'Grafikkarten können Modelle in diesem Format nicht berechnen. Wähle „Automatisch“ unter Einstellungen oder eine andere Datei des Modells.',
+      gpu_no_kernel: 'candle kann dieses Modell nicht berechnen. Wähle „Automatisch“ unter Einstellungen.',
       gpu_lost: 'Die Grafikkarte antwortet nicht mehr. Was sie berechnet hat, wird anderswo noch einmal berechnet.',
       fetch_failed: 'Jener Computer hat die Schichten nicht bekommen. Ein Computer mit dem ganzen Modell muss an sein und ihm das Kopieren erlauben.',
     },

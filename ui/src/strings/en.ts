@@ -529,7 +529,7 @@ export const en = {
       fetch_limit: 'That computer may fetch no more layers. Its owner can allow it there, under Settings, Sharing.',
       gpu_missing: 'What was chosen to compute with cannot be used on that computer. Check the driver, or choose Automatically under Settings.',
       gpu_out_of_memory: 'The graphics card has too little memory for it. Choose Automatically under Settings, or a smaller model.',
-      gpu_no_kernel: 'Graphics cards cannot compute models in this format. Choose Automatically under Settings, or another file of the model.',
+      gpu_no_kernel: 'candle cannot compute this model. Choose Automatically under Settings.',
       gpu_lost: 'The graphics card stopped answering. What it computed is done again elsewhere.',
       fetch_failed: 'That computer could not get the layers. A computer that has the whole model must be on, and let it copy.',
     } satisfies Record<ErrorCode, string>,

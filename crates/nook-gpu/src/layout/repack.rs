@@ -1,5 +1,7 @@
 //! Blocks of a file to the sections of a GPU (see [`super`]).
 
+mod codes;
+
 use nook_kernels::Format;
 
 use super::{CHUNK, Heads, Layout, Scales, Sections, UNIT};
@@ -37,6 +39,7 @@ pub(crate) fn repack(layout: &Layout, rows: usize, columns: usize, bytes: &[u8])
                 }
             }
             Format::Mxfp4 => put_mxfp4(&sections, unit, bytes, &mut out),
+            _ if layout.codes => codes::put_row(layout, &sections, unit, bytes, &mut out),
             _ => {
                 for (at, number) in bytes.chunks_exact(2).enumerate() {
                     let half = u32::from(u16::from_le_bytes([number[0], number[1]]));
@@ -101,7 +104,8 @@ fn put_block(layout: &Layout, sections: &Sections, index: usize, block: &[u8], o
         }
     }
     match layout.heads {
-        Heads::None => {}
+        // Formats with codes have those of their own.
+        Heads::None | Heads::Mixed => {}
         Heads::Halves => {
             out[sections.heads + index / 2] |= u32::from(parts.d) << (16 * (index % 2));
         }

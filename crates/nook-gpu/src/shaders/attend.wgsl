@@ -15,6 +15,9 @@ struct Params {
 @group(0) @binding(1) var<storage, read> keys: array<${KEY_TYPE}>;
 @group(0) @binding(2) var<storage, read> values: array<${VALUE_TYPE}>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
+#if SINKS
+@group(0) @binding(4) var<storage, read> sinks: array<f32>;     // (heads)
+#end
 @group(1) @binding(0) var<uniform> p: Params;
 var<workgroup> query: array<f32, ${QUERY_NUMBERS}>;
 var<workgroup> scores: array<f32, ${SCORES}>;
@@ -53,8 +56,14 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
     let begin = group.z * share;
     let end = min(tiles, begin + share);
 #for g TOGETHER
+#if SINKS
+    // A score of the first share alone, counted by its first lane.
+    var top${g} = select(LOWEST, sinks[head + ${g}u], group.z == 0u);
+    var sum${g} = select(0.0, 1.0, group.z == 0u && lane == 0u);
+#else
     var top${g} = LOWEST;
     var sum${g} = 0.0;
+#end
 #for k SLOTS
     var mixed${g}_${k} = ${VALUE_ZERO};
 #end

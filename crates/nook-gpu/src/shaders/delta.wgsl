@@ -4,6 +4,7 @@ struct Params {
     rows: u32, row_at: u32, key_heads: u32, value_heads: u32, dim: u32,
     state_at: u32,   // where the states begin, in numbers
     epsilon: f32,
+    together: u32,   // value heads that follow each other and share a key head; 0: head h has key head h % key_heads
 }
 @group(0) @binding(0) var<storage, read> convolved: array<f32>;  // (n, channels): queries, keys, values
 @group(0) @binding(1) var<storage, read> betas: array<f32>;      // (n, value_heads)
@@ -18,17 +19,16 @@ var<workgroup> query: array<f32, ${DIM}>;
 var<workgroup> key: array<f32, ${DIM}>;
 var<workgroup> sums: array<vec2<f32>, 64>;
 
-fn softplus(x: f32) -> f32 { return max(x, 0.0) + log(1.0 + exp(-abs(x))); }
-
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let head = group.x;
     let keys = p.key_heads * p.dim;
     let channels = 2u * keys + p.value_heads * p.dim;
     let own = p.state_at + head * p.dim * p.dim;
+    let key_head = select(head / max(p.together, 1u), head % p.key_heads, p.together == 0u);
     for (var row = 0u; row < p.rows; row++) {
         let line = p.row_at + row;
-        let from_key = line * channels + head % p.key_heads * p.dim;
+        let from_key = line * channels + key_head * p.dim;
         var squares = vec2<f32>(0.0);
         for (var i = lane; i < p.dim; i += LANES) {
             let q = convolved[from_key + i];

@@ -27,6 +27,61 @@ fn small(q: vec4<u32>) -> vec4<f32> {
 }
 #end
 
+#if E2M1
+// The eight nibbles of a word times `scale`.
+fn eight(w: u32, scale: f32) -> Chunk {
+    let shift = vec4<u32>(0u, 4u, 8u, 12u);
+    let low = small((vec4<u32>(w) >> shift) & vec4<u32>(15u));
+    let high = small((vec4<u32>(w >> 16u) >> shift) & vec4<u32>(15u));
+    return Chunk(scale * low, scale * high);
+}
+#end
+
+#if HEAD_HALVES
+// `d` of a block.
+fn head(j: u32) -> f32 {
+    let both = unpack2x16float(weights[p.heads_at + (j >> 1u)]);
+    return select(both.x, both.y, (j & 1u) == 1u);
+}
+#end
+
+#if SHORTS
+// What of 32 columns does not fill words.
+fn extra(u: u32) -> u32 { return half_of(weights[p.scales_at + (u >> 1u)], u); }
+#end
+
+// The low half of a word, or the high one of an odd `i`.
+fn half_of(w: u32, i: u32) -> u32 { return (w >> (16u * (i & 1u))) & 0xffffu; }
+
+// Four choices of two bits, or of three.
+fn pairs(code: u32) -> vec4<u32> { return (vec4<u32>(code) >> vec4<u32>(0u, 2u, 4u, 6u)) & vec4<u32>(3u); }
+fn threes(code: u32) -> vec4<u32> { return (vec4<u32>(code) >> vec4<u32>(0u, 3u, 6u, 9u)) & vec4<u32>(7u); }
+
+#if TABLE
+@group(0) @binding(4) var<storage, read> table: array<u32>;   // rows of the codebook, two in a word
+fn row(number: u32) -> u32 { return half_of(table[number >> 1u], number); }
+
+// The values of choices.
+fn steps(choices: vec4<u32>) -> vec4<f32> {
+#if IQ2
+    return vec4<f32>(17u * choices + (choices >> vec4<u32>(1u)) + vec4<u32>(8u));
+#else
+#if IQ3_S
+    return vec4<f32>(2u * choices + vec4<u32>(1u));
+#else
+    return vec4<f32>(8u * choices + 2u * ((choices + vec4<u32>(1u)) >> vec4<u32>(3u)) + vec4<u32>(4u));
+#end
+#end
+}
+
+// Seven signs and the eighth that makes the number of negative ones even.
+fn eighth(seven: u32) -> u32 { return seven | ((countOneBits(seven) & 1u) << 7u); }
+
+fn signed4(values: vec4<f32>, signs: u32) -> vec4<f32> {
+    return select(values, -values, (vec4<u32>(signs) & vec4<u32>(1u, 2u, 4u, 8u)) != vec4<u32>(0u));
+}
+#end
+
 fn chunk(i: u32) -> Chunk {
 #if F32
     return Chunk(bitcast<vec4<f32>>(weights4[2u * i]), bitcast<vec4<f32>>(weights4[2u * i + 1u]));
@@ -42,13 +97,92 @@ fn chunk(i: u32) -> Chunk {
     let odd = bitcast<vec4<f32>>(w & top);
     return Chunk(vec4<f32>(even.x, odd.x, even.y, odd.y), vec4<f32>(even.z, odd.z, even.w, odd.w));
 #end
-#if E2M1
-    let w = weights[i];
+#if MXFP4
     let block = i / 4u;
     let exponent = (weights[p.scales_at + block / 4u] >> (8u * (block & 3u))) & 255u;
     // The smallest two powers have no exponent bits of their own (they are subnormal).
     let scale = bitcast<f32>(select((exponent - 1u) << 23u, 0x00200000u << exponent, exponent < 2u));
-    let shift = vec4<u32>(0u, 4u, 8u, 12u);
-    return Chunk(scale * small((vec4<u32>(w) >> shift) & vec4<u32>(15u)), scale * small((vec4<u32>(w >> 16u) >> shift) & vec4<u32>(15u)));
+    return eight(weights[i], scale);
+#end
+#if NVFP4
+    let byte = (extra(i >> 2u) >> (8u * ((i >> 1u) & 1u))) & 255u;
+    let exponent = (byte >> 3u) & 15u;
+    let mantissa = byte & 7u;
+    let power = bitcast<f32>((max(exponent, 1u) + 116u) << 23u);
+    let scale = power * f32(select(8u + mantissa, mantissa, exponent == 0u));
+    return eight(weights[i], select(scale, 0.0, byte == 0x7fu));
+#end
+#if TERNARY
+    let code = half_of(weights[i >> 1u], i);
+    let d = head(i >> 5u);
+    return Chunk(d * (vec4<f32>(pairs(code)) - 1.0), d * (vec4<f32>(pairs(code >> 8u)) - 1.0));
+#end
+#if IQ1
+    let u = i >> 2u;
+    let k = i & 3u;
+    let low = (weights[u] >> (8u * k)) & 255u;
+    let more = extra(u);
+#if IQ1_S
+    let code = row(low | (((more >> (3u * k)) & 7u) << 8u));
+    let scale = head(i >> 5u) * f32(2u * ((more >> 12u) & 7u) + 1u);
+    let negative = (more >> 15u) != 0u;
+#else
+    let high = more >> (4u * k);
+    let code = row(low | ((high & 7u) << 8u));
+    // Four times 12 bits of scales, with four bits of `d` above each.
+    let at = p.heads_at + 2u * (i >> 5u);
+    let a = weights[at];
+    let b = weights[at + 1u];
+    let d = unpack2x16float(((a >> 12u) & 15u) | ((a >> 24u) & 0xf0u) | ((b >> 4u) & 0xf00u) | ((b >> 16u) & 0xf000u)).x;
+    let four = half_of(select(a, b, (u & 4u) != 0u), u >> 1u);
+    let scale = d * f32(2u * ((four >> (6u * (u & 1u) + 3u * (k >> 1u))) & 7u) + 1u);
+    let negative = (high & 8u) != 0u;
+#end
+    let shift = select(-0.875, -1.125, negative);
+    return Chunk(scale * (vec4<f32>(pairs(code)) + shift), scale * (vec4<f32>(pairs(code >> 8u)) + shift));
+#end
+#if IQ2
+    let u = i >> 2u;
+    let k = i & 3u;
+#if IQ2_XXS
+    let packed = weights[2u * u + 1u];
+    let code = row((weights[2u * u] >> (8u * k)) & 255u);
+    let signs = eighth((packed >> (7u * k)) & 127u);
+    let scale = packed >> 28u;
+#else
+#if IQ2_XS
+    let packed = half_of(weights[i >> 1u], i);
+    let code = row(packed & 511u);
+    let signs = eighth(packed >> 9u);
+    let more = weights[p.scales_at + (u >> 2u)] >> (8u * (u & 3u));
+#else
+    let high = extra(u);
+    let code = row(((weights[2u * u] >> (8u * k)) & 255u) | (((high >> (2u * k)) & 3u) << 8u));
+    let signs = weights[2u * u + 1u] >> (8u * k);
+    let more = high >> 8u;
+#end
+    let scale = (more >> (4u * (k >> 1u))) & 15u;
+#end
+    let d = head(i >> 5u) * (0.5 + f32(scale)) * 0.25;
+    return Chunk(signed4(d * steps(pairs(code)), signs), signed4(d * steps(pairs(code >> 8u)), signs >> 4u));
+#end
+#if IQ3
+    let u = i >> 2u;
+    let k = i & 3u;
+    let both = half_of(weights[3u * u + (k >> 1u)], k);
+    let packed = weights[3u * u + 2u];
+#if IQ3_S
+    let more = extra(u);
+    let first = row((both & 255u) | (((more >> (2u * k)) & 1u) << 8u));
+    let second = row((both >> 8u) | (((more >> (2u * k + 1u)) & 1u) << 8u));
+    let signs = packed >> (8u * k);
+    let d = head(i >> 5u) * f32(1u + 2u * ((more >> 8u) & 15u));
+#else
+    let first = row(both & 255u);
+    let second = row(both >> 8u);
+    let signs = eighth((packed >> (7u * k)) & 127u);
+    let d = head(i >> 5u) * (0.5 + f32(packed >> 28u)) * 0.5;
+#end
+    return Chunk(signed4(d * steps(threes(first)), signs), signed4(d * steps(threes(second)), signs >> 4u));
 #end
 }

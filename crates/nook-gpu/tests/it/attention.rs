@@ -17,6 +17,8 @@ struct Case {
     rows: usize,
     reach: Reach,
     soft_cap: Option<f32>,
+    /// Whether each head has a sink.
+    sinks: bool,
 }
 
 #[test]
@@ -30,7 +32,9 @@ fn attention_mixes_what_each_position_sees() {
         rows,
         reach,
         soft_cap,
+        sinks: false,
     };
+    let sinking = |case: Case| Case { sinks: true, ..case };
     let cases = [
         case(shape(2, 64, 64, false), 2, 0, 1, Reach::All, None),
         case(shape(2, 64, 64, true), 8, 63, 3, Reach::All, Some(30.0)),
@@ -42,12 +46,15 @@ fn attention_mixes_what_each_position_sees() {
         // Long enough to be shared out among workgroups.
         case(shape(2, 64, 64, true), 4, 3000, 2, Reach::All, None),
         case(shape(2, 64, 96, false), 2, 1500, 1, Reach::Window(1200), Some(5.0)),
+        sinking(case(shape(2, 64, 64, true), 16, 40, 3, Reach::Window(33), None)),
+        sinking(case(shape(1, 32, 32, false), 3, 0, 2, Reach::All, None)),
+        sinking(case(shape(2, 64, 64, true), 4, 3000, 2, Reach::All, Some(30.0))),
     ];
     for kernels in [KernelSet::Portable, KernelSet::Subgroup] {
         let Some(gpu) = crate::gpu("attention", kernels) else { return };
         let mut random = StdRng::seed_from_u64(21);
         for (index, case) in cases.iter().enumerate() {
-            let Case { shape, heads, before, rows, reach, soft_cap } = *case;
+            let Case { shape, heads, before, rows, reach, soft_cap, .. } = *case;
             let positions = before + rows;
             let mut half = |count: usize| -> Vec<f32> {
                 let rounded = |x: f32| half::f16::from_f32(x).to_f32();
@@ -69,10 +76,17 @@ fn attention_mixes_what_each_position_sees() {
             let numbers = rows * heads * shape.value_dim;
             let out = Buffer::new(&gpu, "out", row * heads * shape.value_dim + numbers).unwrap();
             let spare = Buffer::new(&gpu, "spare", spare_numbers(shape.value_dim)).unwrap();
-            let attend = Attend { heads, scale: 0.125, soft_cap, reach, first: before, row, rows };
+            // Some of them greater than every score.
+            let sinks: Vec<f32> = (0..heads).map(|head| 5.0 * head as f32 - 4.0).collect();
+            let held = Buffer::of_floats(&gpu, "sinks", &sinks).unwrap();
+            let sinks_held = case.sinks.then_some(&held);
+            let (scale, first) = (0.125, before);
+            let attend =
+                Attend { heads, scale, soft_cap, reach, first, row, rows, sinks: sinks_held };
             commands.attend(&input, &cache, attend, &spare, &out).unwrap();
             let got = commands.read_floats(&out, row * heads * shape.value_dim, numbers).unwrap();
-            let expected = expected(case, &queries[row * heads * shape.key_dim..], &keys, &values);
+            let queries = &queries[row * heads * shape.key_dim..];
+            let expected = expected(case, queries, &keys, &values, &sinks);
             let off = worst(&got, &expected);
             assert!(off < APART_MAX, "{kernels:?}, case {index}: {off:.1e}");
         }
@@ -134,8 +148,8 @@ fn a_cache_rounds_as_the_cpu_does_and_gives_back_what_it_was_given() {
     assert_eq!(grown.read(&gpu, 0, count).unwrap(), bytes);
 }
 
-fn expected(case: &Case, queries: &[f32], keys: &[f32], values: &[f32]) -> Vec<f32> {
-    let Case { shape, heads, before, rows, reach, soft_cap } = case;
+fn expected(case: &Case, queries: &[f32], keys: &[f32], values: &[f32], sinks: &[f32]) -> Vec<f32> {
+    let Case { shape, heads, before, rows, reach, soft_cap, .. } = case;
     let CacheShape { kv_heads, key_dim, value_dim, .. } = *shape;
     let mut out = Vec::new();
     for row in 0..*rows {
@@ -156,9 +170,11 @@ fn expected(case: &Case, queries: &[f32], keys: &[f32], values: &[f32]) -> Vec<f
                 soft_cap.map_or(scaled, |cap| f64::from(cap) * (scaled / f64::from(cap)).tanh())
             };
             let scores: Vec<f64> = (first..=position).map(score).collect();
-            let top = scores.iter().copied().fold(f64::MIN, f64::max);
+            let sink = case.sinks.then_some(f64::from(sinks[head]));
+            let top = scores.iter().copied().chain(sink).fold(f64::MIN, f64::max);
             let weights: Vec<f64> = scores.iter().map(|score| (score - top).exp()).collect();
-            let total: f64 = weights.iter().sum();
+            let sunk = sink.map_or(0.0, |sink| (sink - top).exp());
+            let total: f64 = weights.iter().sum::<f64>() + sunk;
             out.extend((0..value_dim).map(|i| {
                 let value = |at: usize| f64::from(values[(at * kv_heads + kv) * value_dim + i]);
                 let mixed: f64 =

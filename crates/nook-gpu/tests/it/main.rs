@@ -7,6 +7,7 @@
 mod attention;
 mod device;
 mod products;
+mod recurrent;
 mod vector;
 mod weights;
 

@@ -1,7 +1,7 @@
 //! Products of every format with a kernel: the exact kernels give the bits of
 //! `nook_kernels::multiply`, all others agree within rounding.
 
-use nook_gpu::{Buffer, Commands, Gpu, GpuError, KernelSet, Matrix, OpenOptions, Quantised};
+use nook_gpu::{Buffer, Commands, Gpu, KernelSet, Matrix, OpenOptions, Quantised};
 use nook_kernels::{Arithmetic, Compute, Format, Product, Scratch, multiply};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -12,8 +12,8 @@ use crate::weights::{FORMATS, bits, file_bytes, numbers, worst};
 /// all.
 const APART_MAX: f64 = 2e-6;
 
-/// As [`APART_MAX`] of tiles: each lane sums whole rows.
-const TILED_APART_MAX: f64 = 3e-6;
+/// As [`APART_MAX`] of tiles: each lane sums whole rows, of up to 4,352 numbers.
+const TILED_APART_MAX: f64 = 5e-6;
 
 /// Rows of activations: those of every kernel, and both sides of the edges between them.
 const COUNTS: [usize; 11] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 17, 70];
@@ -166,8 +166,6 @@ fn rows_are_looked_up_as_the_file_has_them() {
 #[test]
 fn sizes_and_formats_that_do_not_fit_are_named() {
     let Some(gpu) = crate::gpu("sizes that do not fit", KernelSet::Portable) else { return };
-    let error = Matrix::new(&gpu, Format::Iq2S, 1, 256, &[0; 82]).unwrap_err();
-    assert_eq!(error, GpuError::NoKernel { format: Format::Iq2S });
     assert!(Matrix::new(&gpu, Format::Q4K, 1, 300, &[]).is_err());
     assert!(Matrix::new(&gpu, Format::Q8_0, 2, 32, &[0; 67]).is_err());
     let matrix = Matrix::new(&gpu, Format::Q8_0, 2, 32, &[0; 68]).unwrap();

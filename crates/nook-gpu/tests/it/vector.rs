@@ -1,7 +1,9 @@
 //! Norms, rotary positions and functions of single numbers, against their definitions in double
 //! precision.
 
-use nook_gpu::{Buffer, Columns, Commands, Each, Gpu, KernelSet, Norm, Turn};
+use nook_gpu::{
+    Buffer, ByMean, Columns, Commands, Each, Gpu, KernelSet, Mixing, Norm, Streams, Turn,
+};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
@@ -74,9 +76,10 @@ fn functions_of_numbers_are_right_far_from_zero_and_near_it() {
     let width = 23;
     type Function<'a> = &'a dyn Fn(f64, usize) -> f64;
     let second = |i: usize| f64::from(y[i]);
-    let cases: [(Each<'_>, Function<'_>); 11] = [
+    let cases: [(Each<'_>, Function<'_>); 17] = [
         (Each::Add(&other, 0.5), &|x, i| x + 0.5 * second(i)),
-        (Each::AddRow(&other), &|x, i| x + second(i % width)),
+        (Each::AddRow(&other, 0), &|x, i| x + second(i % width)),
+        (Each::AddRow(&other, 5), &|x, i| x + second(5 * width + i % width)),
         (Each::Clear, &|_, _| 0.0),
         (Each::Scale(-3.0), &|x, _| -3.0 * x),
         (Each::SoftCap(30.0), &|x, _| 30.0 * (x / 30.0).tanh()),
@@ -84,8 +87,16 @@ fn functions_of_numbers_are_right_far_from_zero_and_near_it() {
         (Each::GeluTanh, &|x, _| gelu(x)),
         (Each::SiluTimes(&other), &|x, i| x * sigmoid(x) * second(i)),
         (Each::GeluTanhTimes(&other), &|x, i| gelu(x) * second(i)),
+        (Each::Times(&other), &|x, i| x * second(i)),
+        (Each::TimesRow(&other), &|x, i| x * second(i % width)),
+        (Each::SquaredRelu, &|x, _| x.max(0.0).powi(2)),
+        (Each::SquaredReluTimes(&other), &|x, i| x.max(0.0).powi(2) * second(i)),
         (Each::SigmoidTimes(&other), &|x, i| x * sigmoid(second(i))),
         (Each::ScaleRows(&other), &|x, i| x * second(i / width)),
+        (Each::ClampedGateTimes { y: &other, limit: 1.5, steepness: 1.702 }, &|x, i| {
+            let gate = x.min(1.5);
+            gate * sigmoid(1.702 * gate) * (second(i).clamp(-1.5, 1.5) + 1.0)
+        }),
     ];
     for (each, function) in cases {
         let expected: Vec<f32> =
@@ -150,6 +161,77 @@ fn rows_and_columns_go_where_they_are_sent() {
     assert_eq!(wide_rows, [0., 2., 4., 0., 2., 4., 0., 5., 6., 0., 5., 6.]);
     let beyond = Columns::new(5, 2).cut(4, 1).paste(3, 1);
     assert!(commands.copy_columns(&held, &wide, beyond).is_err());
+}
+
+#[test]
+fn streams_are_predicted_corrected_and_added_to() {
+    let Some(gpu) = crate::gpu("streams", KernelSet::Portable) else { return };
+    let mut random = StdRng::seed_from_u64(34);
+    let (n, count, hidden, active) = (3, 4, 37, 1);
+    let x = numbers(n * count * hidden, &mut random);
+    let made = numbers(n * hidden, &mut random);
+    let shares = numbers(n * count * count, &mut random);
+    let held = |numbers: &[f32]| Buffer::of_floats(&gpu, "numbers", numbers).unwrap();
+    let (made_held, shares_held) = (held(&made), held(&shares));
+    let at =
+        |row: usize, stream: usize, i: usize| f64::from(x[(row * count + stream) * hidden + i]);
+    type Function<'a> = &'a dyn Fn(usize, usize, usize) -> f64;
+    let cases: [(Mixing<'_>, Function<'_>); 3] = [
+        (Mixing::Predict(&shares_held), &|row, stream, i| {
+            let share = |other| f64::from(shares[(row * count + stream) * count + other]);
+            at(row, stream, i)
+                + (0..count).map(|other| share(other) * at(row, other, i)).sum::<f64>()
+        }),
+        (Mixing::Correct { made: &made_held, shares: &shares_held, active }, &|row, stream, i| {
+            let change = f64::from(made[row * hidden + i]) - at(row, active, i);
+            at(row, stream, i) + (f64::from(shares[row * count + stream]) + 1.0) * change
+        }),
+        (Mixing::AddToOthers(&made_held), &|row, stream, i| {
+            let made = if stream > 0 { f64::from(made[row * hidden + i]) } else { 0.0 };
+            at(row, stream, i) + made
+        }),
+    ];
+    for (mixing, function) in cases {
+        let all = (0..n * count * hidden)
+            .map(|at| function(at / (count * hidden), at / hidden % count, at % hidden) as f32);
+        let expected: Vec<f32> = all.collect();
+        let got = in_place(&gpu, &x, |commands, held| {
+            commands.mix_streams(held, n, Streams { count, hidden }, mixing).unwrap();
+        });
+        let off = worst(&got, &expected);
+        assert!(off < APART_MAX, "{mixing:?}: {off:.1e}");
+    }
+}
+
+#[test]
+fn rows_are_changed_by_their_own_mean() {
+    let Some(gpu) = crate::gpu("rows and their means", KernelSet::Portable) else { return };
+    let mut random = StdRng::seed_from_u64(35);
+    let (n, width) = (4, 300);
+    let mut x = numbers(n * width, &mut random);
+    // A row that is shorter than rows are taken to be.
+    x[width..2 * width].iter_mut().for_each(|x| *x *= 1e-4);
+    let model = numbers(n * width, &mut random);
+    let model_held = Buffer::of_floats(&gpu, "model", &model).unwrap();
+    let square =
+        |row: &[f32]| row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / width as f64;
+    let mut expected = [Vec::new(), Vec::new()];
+    for (row, model) in x.chunks_exact(width).zip(model.chunks_exact(width)) {
+        let scale = square(model).sqrt() / square(row).max(1e-5).sqrt();
+        expected[0].extend(row.iter().map(|x| (f64::from(*x) * scale) as f32));
+        let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / width as f64;
+        let deviations = row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>();
+        let least = mean + 0.8 * (deviations / width as f64).sqrt();
+        expected[1].extend(row.iter().map(|x| (f64::from(*x) - least).max(0.0) as f32));
+    }
+    let changes = [ByMean::AsLongAs(&model_held, 1e-5), ByMean::CutOff(0.8)];
+    for (change, expected) in changes.into_iter().zip(expected) {
+        let got = in_place(&gpu, &x, |commands, held| {
+            commands.by_mean(held, n, width, change).unwrap();
+        });
+        let off = worst(&got, &expected);
+        assert!(off < APART_MAX, "{change:?}: {off:.1e}");
+    }
 }
 
 fn in_place(gpu: &Gpu, x: &[f32], record: impl FnOnce(&mut Commands, &Buffer)) -> Vec<f32> {

@@ -5,24 +5,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngCore};
 
 /// The formats that there are kernels for.
-pub(crate) const FORMATS: [Format; 16] = [
-    Format::Q4K,
-    Format::Q6K,
-    Format::Q8_0,
-    Format::Q4_0,
-    Format::F16,
-    Format::F32,
-    Format::Mxfp4,
-    Format::Bf16,
-    Format::Q4_1,
-    Format::Q5_0,
-    Format::Q5_1,
-    Format::Q5K,
-    Format::Q2K,
-    Format::Q3K,
-    Format::Iq4Nl,
-    Format::Iq4Xs,
-];
+pub(crate) const FORMATS: [Format; 26] = Format::ALL;
 
 pub(crate) fn numbers(count: usize, random: &mut StdRng) -> Vec<f32> {
     (0..count).map(|_| random.random_range(-2.0f32..2.0)).collect()
@@ -50,6 +33,20 @@ pub(crate) fn file_bytes(
     for block in bytes.chunks_exact_mut(format.bytes()) {
         let halves: &[usize] = match format {
             Format::F16 => &[0],
+            Format::Iq1M => {
+                let d = half::f16::from_f32(random.random_range(0.001..0.01)).to_bits();
+                for (i, byte) in [49, 51, 53, 55].into_iter().enumerate() {
+                    block[byte] = (block[byte] & 15) | ((d >> (4 * i)) as u8 & 15) << 4;
+                }
+                continue;
+            }
+            // Any bytes are scales; the one that stands for no number is among them.
+            Format::Nvfp4 => {
+                block[3] = if block[3] < 64 { 0x7f } else { block[3] };
+                continue;
+            }
+            Format::Tq1_0 => &[52],
+            Format::Tq2_0 => &[64],
             Format::Q6K => &[208],
             Format::Q3K => &[108],
             Format::Q2K => &[80, 82],

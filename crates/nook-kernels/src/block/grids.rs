@@ -8,6 +8,22 @@ mod iq1;
 mod iq2;
 mod iq3;
 
+use super::Format;
+
+/// The packed rows that `format` chooses from: of each number the choice among the format's values,
+/// the first in the lowest bits; two bits of eight numbers in IQ1 and IQ2, three of four in IQ3.
+pub(super) fn packed(format: Format) -> Option<&'static [u16]> {
+    Some(match format {
+        Format::Iq1S | Format::Iq1M => &iq1::IQ1,
+        Format::Iq2Xxs => &iq2::IQ2_XXS,
+        Format::Iq2Xs => &iq2::IQ2_XS,
+        Format::Iq2S => &iq2::IQ2_S,
+        Format::Iq3Xxs => &iq3::IQ3_XXS,
+        Format::Iq3S => &iq3::IQ3_S,
+        _ => return None,
+    })
+}
+
 /// Rows of IQ1_S and IQ1_M.
 pub(super) static IQ1: [[i8; 8]; 2048] = signed(unpack(&iq1::IQ1, 2, &[0, 1, 2]));
 

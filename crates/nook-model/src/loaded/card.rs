@@ -34,7 +34,6 @@ use crate::device::Device;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
-use crate::loaded::check_parts;
 use crate::parts::{Broken, StateShape};
 use weights::{CardLoading, OnCard, bytes_on_card};
 
@@ -81,6 +80,24 @@ impl Card {
     pub(crate) fn empty_state(&self, shape: StateShape, kind: CacheKind) -> CardState {
         CardState::new(&self.device, shape, kind)
     }
+}
+
+/// Whether all of `part` can be computed here.
+fn check_parts(file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
+    if file.description().layer_inputs.is_some() {
+        return Err(Fault::NeedsProcessor { layer: 0, what: "inputs of layers by token" });
+    }
+    if file.description().streams.is_some() {
+        let what = "several hidden states side by side";
+        return Err(Fault::NeedsProcessor { layer: 0, what });
+    }
+    for (layer, block) in (0u32..).zip(&file.description().blocks) {
+        let what = block.needs_processor().filter(|_| part.layers.contains_layer(layer));
+        if let Some(what) = what {
+            return Err(Fault::NeedsProcessor { layer, what });
+        }
+    }
+    Ok(())
 }
 
 impl From<candle_core::Error> for Broken {

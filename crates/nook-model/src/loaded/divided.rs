@@ -1,5 +1,5 @@
-//! Both devices of one computer for one model: layers lie on the GPU as far as it has memory and
-//! kernels for them, all others in the memory of the processor.
+//! Both devices of one computer for one model: layers lie on the GPU as far as it has memory for
+//! them, all others in the memory of the processor.
 //!
 //! Where a layer lies is settled when it is loaded first and never changes afterwards, so that a
 //! session that remembers something of it finds it there. The embedding is only looked up, so it
@@ -24,6 +24,8 @@ const POSITIONS_KEPT_FREE: u32 = 8192;
 
 /// Rows of logits that a step is expected to give at a time: one of each conversation.
 const LOGIT_ROWS: u64 = 16;
+
+const ENDS: ModelPart = ModelPart { layers: LayerRange::all(0), embedding: true, head: true };
 
 /// Room on the GPU that is promised beside what lies there.
 struct Booked {
@@ -72,15 +74,19 @@ impl Divided {
         file.require(part)?;
         let mut left = gpu_max;
         for index in part.layers.iter() {
-            let layer = one_layer(index);
-            if self.missing(&layer).is_some() {
+            if self.missing(&one_layer(index)).is_some() {
+                // What cannot be cut apart lies together: one layer may read what another remembers.
+                let bound = bound_to(file, index);
+                let together = ModelPart::inner(bound.intersection(part.layers));
                 let home = self.home(file, index, &mut self.booked(left));
-                let home = self.load_at(home, file, &layer, compute)?;
+                let home = self.load_at(home, file, &together, compute)?;
                 if home == Home::Gpu {
-                    left = left.saturating_sub(self.room_for(file, &layer));
+                    left = left.saturating_sub(self.room_for(file, &together));
                 }
-                if let Some(settled) = self.layers.get_mut(index as usize) {
-                    *settled = Some(home);
+                for bound in bound.iter() {
+                    if let Some(settled) = self.layers.get_mut(bound as usize) {
+                        *settled = Some(home);
+                    }
                 }
             }
         }
@@ -95,7 +101,7 @@ impl Divided {
         if part.embedding && self.missing(&EMBEDDING).is_some() {
             let home = self.home_of_embedding(file, &mut self.booked(left));
             let home = self.load_at(home, file, &EMBEDDING, compute)?;
-            if file.shape().tied_output {
+            if ends_are_one(file) {
                 self.head = Some(home);
             }
         }
@@ -113,7 +119,9 @@ impl Divided {
     ) -> Result<Home, Fault> {
         if home == Home::Gpu {
             match self.gpu.load(file, part) {
-                Err(fault) if fault.is_out_of_memory() && !is_settled => {}
+                Err(fault) if fault.is_out_of_memory() && !is_settled => {
+                    self.gpu.inventory.release(part.layers);
+                }
                 done => return done.map(|()| Home::Gpu),
             }
         }
@@ -125,10 +133,10 @@ impl Divided {
         if let Some(Some(settled)) = self.layers.get(index as usize) {
             return (*settled, true);
         }
-        let layer = one_layer(index);
-        // One layer may read what another remembers.
-        let is_able = file.uncuttable().is_empty() && self.gpu.can_compute(file, &layer);
-        let fits = is_able && self.has_room(file, &layer, booked);
+        let bound = ModelPart::inner(bound_to(file, index));
+        // The first of several that lie together books room for all of them.
+        let is_booked = booked.layers.contains(&index);
+        let fits = is_booked || self.has_room(file, &bound, booked);
         (if fits { Home::Gpu } else { Home::Cpu }, false)
     }
 
@@ -136,13 +144,12 @@ impl Divided {
         if let Some(settled) = self.head {
             return (settled, true);
         }
-        let is_able = self.gpu.can_compute(file, &HEAD);
-        let fits = is_able && self.has_room(file, &HEAD, booked);
+        let fits = self.has_room(file, &HEAD, booked);
         (if fits { Home::Gpu } else { Home::Cpu }, false)
     }
 
     fn home_of_embedding(&self, file: &ModelFile, booked: &mut Booked) -> (Home, bool) {
-        if file.shape().tied_output {
+        if ends_are_one(file) {
             return self.home_of_head(file, booked);
         }
         (Home::Cpu, true)
@@ -155,12 +162,13 @@ impl Divided {
         Booked { bytes: 0, left, layers: on_gpu.map(|(index, _)| index).collect() }
     }
 
-    /// Lets every layer be placed anew when it is loaded next, but for those that are held. Nothing
-    /// may remember any of them.
-    pub(crate) fn unsettle(&mut self) {
+    /// Lets every layer be placed anew when it is loaded next, but for those that are held and those
+    /// that lie with them. Nothing may remember any of them.
+    pub(crate) fn unsettle(&mut self, file: &ModelFile) {
         let (gpu, cpu) = (&self.gpu.inventory, &self.cpu.inventory);
+        let is_held = |index| gpu.layer(index).is_some() || cpu.layer(index).is_some();
         for (index, home) in (0u32..).zip(&mut self.layers) {
-            if gpu.layer(index).is_none() && cpu.layer(index).is_none() {
+            if !bound_to(file, index).iter().any(is_held) {
                 *home = None;
             }
         }
@@ -249,12 +257,22 @@ impl Divided {
         for index in part.layers.iter() {
             count(self.home(file, index, &mut booked).0, &one_layer(index));
         }
-        if part.head {
-            count(self.home_of_head(file, &mut booked).0, &HEAD);
-        }
-        // The two ends of a tied model are one matrix.
-        if part.embedding && !(part.head && file.shape().tied_output) {
-            count(self.home_of_embedding(file, &mut booked).0, &EMBEDDING);
+        let head = part.head.then(|| self.home_of_head(file, &mut booked).0);
+        let embedding = match head {
+            Some(head) if part.embedding && ends_are_one(file) => Some(head),
+            _ => part.embedding.then(|| self.home_of_embedding(file, &mut booked).0),
+        };
+        match (head, embedding) {
+            // The two ends of a tied model are one matrix where they lie together.
+            (Some(head), Some(embedding)) if head == embedding => count(head, &ENDS),
+            _ => {
+                if let Some(home) = head {
+                    count(home, &HEAD);
+                }
+                if let Some(home) = embedding {
+                    count(home, &EMBEDDING);
+                }
+            }
         }
         bytes
     }
@@ -366,6 +384,24 @@ fn step_bytes(file: &ModelFile) -> u64 {
     let numbers = width.saturating_mul(ROWS_AT_ONCE as u64);
     let logits = LOGIT_ROWS * u64::from(shape.vocabulary);
     numbers.saturating_add(logits).saturating_mul(size_of::<f32>() as u64)
+}
+
+/// Whether both ends lie on one device, as one matrix. Where tokens have inputs for the layers, the
+/// table of those, which is only looked up, lies with the processor and the embedding beside it.
+fn ends_are_one(file: &ModelFile) -> bool {
+    file.shape().tied_output && file.description().layer_inputs.is_none()
+}
+
+/// The layers that the layer `index` cannot be cut apart from, itself among them.
+fn bound_to(file: &ModelFile, index: u32) -> LayerRange {
+    let (mut start, mut end) = (index, index + 1);
+    while start > 0 && !file.may_cut(start) {
+        start -= 1;
+    }
+    while end < file.shape().layers && !file.may_cut(end) {
+        end += 1;
+    }
+    LayerRange::with_len(start, end - start)
 }
 
 fn one_layer(index: u32) -> ModelPart {

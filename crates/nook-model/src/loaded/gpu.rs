@@ -10,19 +10,27 @@
 //! as on the CPU, and what a session remembers is handed over in the CPU's bytes, so a reply may
 //! move between them.
 //!
-//! A layer whose weights have a format without a kernel here is refused when it is to be loaded,
-//! with the name of the tensor: the caller keeps it on the CPU.
+//! There is code for every part of every architecture, and for every format of weights. What the
+//! device has no memory for is refused by figure when it is to be loaded: the caller keeps it on the
+//! CPU.
 
 mod attention;
+mod beside;
 mod block;
 mod delta;
 mod feed_forward;
+mod laurel;
+mod layer_inputs;
+mod mamba2;
 mod mixture;
 mod mla;
 mod pass;
 mod recorder;
+mod shared_attention;
+mod short_conv;
 mod state;
 mod step;
+mod streams;
 mod weights;
 mod workspace;
 
@@ -36,10 +44,9 @@ use crate::device::Device;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::inventory::Inventory;
-use crate::loaded::check_parts;
 use crate::loaded::session::StepError;
 use crate::parts::StateShape;
-use weights::{GpuLoading, OnGpu, bytes_on_gpu, has_kernel};
+use weights::{GpuLoading, OnGpu, bytes_on_gpu};
 use workspace::Workspace;
 
 pub(crate) use state::{GpuState, whole_blocks};
@@ -86,17 +93,10 @@ impl GpuExecutor {
 
     /// Loads what is missing of `part`.
     pub(crate) fn load(&mut self, file: &ModelFile, part: &ModelPart) -> Result<(), Fault> {
-        check_parts(file, part)?;
         // What a lost device holds is gone, though nothing of it is missing here.
         self.gpu.check()?;
         let mut loading = GpuLoading { file, gpu: &self.gpu, full: self.full };
         self.inventory.load(file, part, &mut loading)
-    }
-
-    /// Whether there are kernels for all of `part`.
-    pub(crate) fn can_compute(&self, file: &ModelFile, part: &ModelPart) -> bool {
-        let mut tensors = file.tensors_of(part);
-        check_parts(file, part).is_ok() && tensors.all(|tensor| has_kernel(tensor, self.full))
     }
 
     /// Bytes that the weights of `part` take on the device.

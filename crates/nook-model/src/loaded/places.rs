@@ -87,7 +87,7 @@ impl LoadedModel {
     /// them then. Not while a session remembers any of them: it would look for it elsewhere.
     pub fn unsettle(&mut self) {
         if let Executor::Divided(divided) = &mut self.executor {
-            divided.unsettle();
+            divided.unsettle(&self.file);
         }
     }
 }

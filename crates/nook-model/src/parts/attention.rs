@@ -89,7 +89,7 @@ impl<W: Weights> Attention<W> {
         StateShape::Keys { kv_heads: self.kv_heads, key_dim, value_dim }
     }
 
-    /// What of it only the processor computes, in words.
+    /// What of it candle has no code for, in words.
     pub(super) fn needs_processor(&self) -> Option<&'static str> {
         match self {
             Self { sinks: Some(_), .. } => Some("attention sinks"),

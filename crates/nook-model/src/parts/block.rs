@@ -80,7 +80,7 @@ impl<W: Weights> Block<W> {
         }
     }
 
-    /// What of the layer only the processor computes, in words.
+    /// What of the layer candle has no code for, in words.
     pub(crate) fn needs_processor(&self) -> Option<&'static str> {
         let mixer = match &self.mixer {
             Some(Mixer::Attention(attention)) => attention.needs_processor(),

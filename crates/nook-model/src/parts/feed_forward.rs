@@ -24,10 +24,10 @@ pub(crate) enum Activation {
 }
 
 /// Bound of what goes into [`Activation::ClampedSwiglu`].
-const SWIGLU_LIMIT: f32 = 7.0;
+pub(crate) const SWIGLU_LIMIT: f32 = 7.0;
 
 /// How steep the sigmoid in it is.
-const SWIGLU_STEEPNESS: f32 = 1.702;
+pub(crate) const SWIGLU_STEEPNESS: f32 = 1.702;
 
 /// A gated feed-forward layer.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub(crate) enum Dense<W: Weights> {
 }
 
 impl<W: Weights> Gated<W> {
-    /// What of it only the processor computes, in words.
+    /// What of it candle has no code for, in words.
     pub(super) fn needs_processor(&self) -> Option<&'static str> {
         let cutoff = self.cutoff.map(|_| "gates with a cut-off");
         self.activation.needs_processor().or(cutoff)
@@ -109,7 +109,7 @@ impl<W: Weights> Dense<W> {
 }
 
 impl Activation {
-    /// The function in words, if only the processor computes it.
+    /// The function in words, if candle has no code for it.
     pub(super) fn needs_processor(self) -> Option<&'static str> {
         match self {
             Self::Silu | Self::GeluTanh => None,

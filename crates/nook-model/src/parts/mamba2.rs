@@ -73,11 +73,13 @@ impl<W: Weights> Mamba2<W> {
         StateShape::Recurrent { numbers: self.history() + matrices }
     }
 
-    fn inner(&self) -> usize {
+    /// Numbers of all heads.
+    pub(crate) fn inner(&self) -> usize {
         self.heads * self.dim
     }
 
-    fn channels(&self) -> usize {
+    /// Numbers of a row of the convolution.
+    pub(crate) fn channels(&self) -> usize {
         self.inner() + 2 * self.groups * self.places
     }
 

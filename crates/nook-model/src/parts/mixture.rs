@@ -88,7 +88,7 @@ pub(crate) enum Scores {
 }
 
 impl<W: Weights> Mixture<W> {
-    /// What of it only the processor computes, in words.
+    /// What of it candle has no code for, in words.
     pub(super) fn needs_processor(&self) -> Option<&'static str> {
         let shared = self.shared.as_ref().map(|shared| shared.expert.activation());
         match self {

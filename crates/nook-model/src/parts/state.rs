@@ -337,7 +337,7 @@ const MAGIC_OF_NOTHING: [u8; 4] = *b"NNS1";
 
 impl Nothing {
     /// Counts `count` positions from `first` on, in the step that is being computed.
-    pub(super) fn advance(&mut self, first: u32, count: u32) -> Result<(), Broken> {
+    pub(crate) fn advance(&mut self, first: u32, count: u32) -> Result<(), Broken> {
         if self.pending.unwrap_or(self.position) != first {
             return Err(Broken::new("a state that does not end where the step begins"));
         }

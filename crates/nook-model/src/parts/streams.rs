@@ -16,7 +16,7 @@ use crate::error::Fault;
 use crate::weights::{Held, Named, Part, Source, StackSpec, Weights};
 
 /// Least mean square that a stream is taken to have.
-const MEAN_SQUARE_MIN: f32 = 1e-5;
+pub(crate) const MEAN_SQUARE_MIN: f32 = 1e-5;
 
 /// The streams after the first, at one end of the model.
 #[derive(Debug)]

@@ -163,7 +163,7 @@ impl Family {
         self.is_deepseek() || newer || older
     }
 
-    /// Whether it has layers that only the processor computes.
+    /// Whether it has layers that candle has no code for.
     #[must_use]
     pub fn needs_processor(self) -> bool {
         let newer = matches!(self, Self::GptOss | Self::Lfm2Moe | Self::GraniteHybrid);

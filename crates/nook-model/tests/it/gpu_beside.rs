@@ -7,11 +7,10 @@ use crate::executors::*;
 use crate::fixtures::values;
 use crate::gpu::gpu;
 use nook_base::{LayerRange, ModelPart};
-use nook_kernels::Format;
 use nook_model::nook_gpu::{Choice, Gpu, OpenOptions};
-use nook_model::synthetic::{Family, Recipe};
+use nook_model::synthetic::Family;
 use nook_model::{
-    BatchPiece, Fault, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Precision, StepError,
+    BatchPiece, Input, LoadOptions, LoadedModel, LogitRows, ModelFile, Precision, StepError,
 };
 
 /// A card with so much memory of its own.
@@ -155,47 +154,54 @@ fn sessions_of_divided_models_are_batched_truncated_cancelled_and_handed_over() 
     }
 }
 
-/// What has no kernel there is computed by the processor, layer by layer, and never refused.
+/// Late layers read what earlier ones remember: those lie on one device together, and the table of
+/// the layers' inputs by token with the processor.
 #[test]
-fn a_layer_without_a_kernel_stays_with_the_processor() {
-    const TENSOR: &[u8] = b"blk.0.attn_q.weight";
-    const IQ3_S: u32 = 21;
-    let Some(gpu) = gpu("layers without kernels") else { return };
+fn layers_that_cannot_be_cut_apart_lie_on_one_device() {
+    if gpu("layers that lie together").is_none() {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("iq3.gguf");
-    let wide =
-        Recipe { hidden: 768, head_dim: 192, feed_forward: 768, ..Recipe::tiny(Format::Q3K, 3) };
-    wide.write(&path).unwrap();
-    // Blocks of both formats have the same size, and any bits are numbers in either.
-    let mut bytes = std::fs::read(&path).unwrap();
-    let name = bytes.windows(TENSOR.len()).position(|it| it == TENSOR).unwrap();
-    let at = name + TENSOR.len() + 4 + 2 * 8;
-    bytes[at..at + 4].copy_from_slice(&IQ3_S.to_le_bytes());
-    std::fs::write(&path, bytes).unwrap();
-    let file = ModelFile::open(&path).unwrap();
-    let options = LoadOptions { threads: 1, precision: Precision::Fast };
-    let mut alone = LoadedModel::with_gpu(file.clone(), &gpu, options).unwrap();
-    let fault = alone.hold(&whole(&file)).unwrap_err().fault;
-    assert!(matches!(fault, Fault::NoGpuKernel { .. }), "{fault}");
-
-    let card = of_budget(1 << 30);
-    let model = beside(&card, &file, Precision::Fast);
-    assert_eq!(model.held_on_gpu(), [LayerRange::new(1, file.shape().layers).unwrap()]);
-    // The bits mean something else now, so the numbers say nothing; that they come does.
-    assert_eq!(run(&model, &[], &prompt(5), &[PROMPT]).len(), PROMPT * 272);
-}
-
-#[test]
-fn models_that_only_the_processor_computes_are_computed_there() {
-    let Some(gpu) = gpu("models for the processor") else { return };
-    let folder = tempfile::tempdir().unwrap();
-    for family in Family::ALL.into_iter().filter(|family| family.needs_processor()) {
+    for family in [Family::Gemma4, Family::Gemma3n] {
         let file = ModelFile::open(&write(folder.path(), family, 1)).unwrap();
-        let model = beside(&gpu, &file, Precision::Full);
+        let layers = file.shape().layers;
+        let bound = file.uncuttable();
+        assert!(!bound.is_empty(), "{family:?}");
+        let first = bound[0] - 1;
         let prompt = prompt(6);
         let expected = on_cpu(&file, &prompt, Precision::Full);
-        let off = relative(&run(&model, &[], &prompt, &[PROMPT]), &expected);
-        assert!(off < TOLERANCE, "{family:?}: {off:.1e}");
+        // Room for all of them or for none; a few before them, too.
+        for count in [0, 1, first, layers] {
+            let (gpu, model) = with_layers(&file, Precision::Full, count);
+            let held = if count == 0 { Vec::new() } else { vec![LayerRange::all(count)] };
+            assert_eq!(model.held_on_gpu(), held, "{family:?}");
+            assert!(gpu.used_bytes() <= gpu.budget_bytes());
+            let part = whole(&file);
+            assert_eq!(model.weight_bytes(), model.part_bytes(&part), "{family:?} {count}");
+            for cuts in [&[][..], &[1], &[0, layers]] {
+                let off = relative(&run(&model, cuts, &prompt, &CHUNKS), &expected);
+                assert!(off < TOLERANCE, "{family:?}, {count} there, {cuts:?}: {off:.1e}");
+            }
+        }
+        // One of them that comes again comes where the others are, wherever there is room then.
+        for count in [first, layers] {
+            let (gpu, mut model) = with_layers(&file, Precision::Full, count);
+            let before = model.held_on_gpu();
+            let last = ModelPart::inner(LayerRange::with_len(layers - 1, 1));
+            model.release(LayerRange::all(first));
+            model.release(last.layers);
+            model.unsettle();
+            model.hold(&last).unwrap();
+            let there = model.held_on_gpu().iter().any(|range| range.contains(last.layers));
+            assert_eq!(there, count == layers, "{family:?}, {before:?} of {gpu:?}");
+        }
+        // Between, there is no budget that divides them.
+        let (gpu, _) = with_layers(&file, Precision::Full, layers);
+        for less in 1..20 {
+            let budget = gpu.budget_bytes() - less * gpu.budget_bytes() / 40;
+            let there = on_gpu(&beside(&of_budget(budget), &file, Precision::Full));
+            assert!(there <= first || there == layers, "{family:?}: {there} of {layers}");
+        }
     }
 }
 

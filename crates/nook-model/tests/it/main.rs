@@ -15,6 +15,7 @@ mod families;
 mod fixtures;
 mod gpu;
 mod gpu_beside;
+mod gpu_newer;
 mod gpu_references;
 mod hostile;
 mod manifest;

@@ -61,8 +61,13 @@ impl Case {
     }
 
     fn is_recurrent(&self) -> bool {
-        RECURRENT.contains(&self.name.as_str())
+        is_recurrent(&self.name)
     }
+}
+
+/// Whether the model of this name remembers something of all positions in one state.
+pub(crate) fn is_recurrent(name: &str) -> bool {
+    RECURRENT.contains(&name)
 }
 
 fn cases(test: &str) -> impl Iterator<Item = Case> {

@@ -51,7 +51,7 @@ impl Block<OnCard> {
 
 /// A part that no layer has that was let onto a card ([`Block::needs_processor`]).
 pub(super) fn unknown_part() -> Broken {
-    Broken::new("a part that only the processor computes")
+    Broken::new("a part that candle has no code for")
 }
 
 /// `x`, normed where there is a norm.

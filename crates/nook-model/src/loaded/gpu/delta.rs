@@ -1,12 +1,12 @@
 //! The gated delta net on a GPU: see [`crate::parts::GatedDelta`].
 
-use nook_gpu::{Buffer, DeltaInput, DeltaShape, Each};
+use nook_gpu::{Buffer, Convolution, DeltaInput, DeltaShape, Each};
 
 use super::recorder::Recorder;
 use super::step::{GpuLanes, GpuStep};
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
-use crate::parts::GatedDelta;
+use crate::parts::{GatedDelta, KeyHeads};
 
 impl GatedDelta<OnGpu> {
     /// Rows `x` (n, hidden) into `out` (n, hidden); the states of their sessions advance.
@@ -23,6 +23,7 @@ impl GatedDelta<OnGpu> {
         let shape = DeltaShape {
             key_heads: self.key_heads,
             value_heads: heads,
+            grouped: self.sharing == KeyHeads::Grouped,
             dim: self.dim,
             taps: self.kernel,
         };
@@ -39,12 +40,19 @@ impl GatedDelta<OnGpu> {
         recorder.forward_all(x, n, &all)?;
         let convolved = recorder.buffers.up.sized(gpu, n * shape.channels())?;
         let read = recorder.buffers.mixed.sized(gpu, n * values)?;
+        let convolution = Convolution {
+            channels: shape.channels(),
+            taps: self.kernel,
+            weights: &self.convolution,
+            bias: None,
+            silu: true,
+        };
         for span in &step.spans {
             let rows = (span.rows.start, span.rows.len());
             let (before, after) = lanes.fading(span.lane)?.advance(span.first, rows.1 as u32)?;
             let commands = &mut recorder.commands;
-            commands.convolve(shape, &inputs, &before, &self.convolution, rows, &convolved)?;
-            remember_inputs(commands, shape, &inputs, &before, rows, &after)?;
+            commands.convolve(convolution, &inputs, &before, rows, &convolved)?;
+            commands.keep_inputs(convolution, &inputs, &before, rows, &after)?;
             let (history, state) = (shape.history(), shape.state());
             commands.copy(&before, history, &after, history, state - history)?;
             let input = DeltaInput {
@@ -62,23 +70,4 @@ impl GatedDelta<OnGpu> {
         recorder.commands.each(&gates, n * values, 1, Each::SiluTimes(&read))?;
         recorder.forward_all(&gates, n, &[(&self.output, out)])
     }
-}
-
-/// Puts the last rows of `before` and `inputs`, as many as a convolution needs, at the beginning of
-/// `after`.
-fn remember_inputs(
-    commands: &mut nook_gpu::Commands,
-    shape: DeltaShape,
-    inputs: &Buffer,
-    before: &Buffer,
-    (row, rows): (usize, usize),
-    after: &Buffer,
-) -> Result<(), StepError> {
-    let (channels, earlier) = (shape.channels(), shape.taps.saturating_sub(1));
-    let kept = earlier.saturating_sub(rows);
-    let new = earlier - kept;
-    commands.copy(before, (earlier - kept) * channels, after, 0, kept * channels)?;
-    let from = (row + rows - new) * channels;
-    commands.copy(inputs, from, after, kept * channels, new * channels)?;
-    Ok(())
 }

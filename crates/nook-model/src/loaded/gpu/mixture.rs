@@ -3,7 +3,9 @@
 //! The router's numbers come to the CPU, which chooses as it does for itself; experts then run on
 //! the GPU, each with the rows that chose it. Each mixture is a submission of its own.
 
-use nook_gpu::{Buffer, Each};
+use std::sync::Arc;
+
+use nook_gpu::{Buffer, Each, Matrix};
 
 use super::recorder::Recorder;
 use super::step::GpuStep;
@@ -20,10 +22,22 @@ impl Mixture<OnGpu> {
         step: &GpuStep<'_>,
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
+        self.on_gpu_chosen(x, x, out, step, recorder)
+    }
+
+    /// As [`Self::on_gpu`], where the router looks at `routed` (n, hidden).
+    pub(super) fn on_gpu_chosen(
+        &self,
+        routed: &Buffer,
+        x: &Buffer,
+        out: &Buffer,
+        step: &GpuStep<'_>,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<(), StepError> {
         let (n, experts) = (step.rows(), self.router.matrix.rows());
         let hidden = self.router.matrix.columns();
         let router = recorder.buffers.spare.sized(recorder.gpu, n * experts)?;
-        recorder.forward_all(x, n, &[(&self.router, &router)])?;
+        recorder.forward_all(routed, n, &[(&self.router, &router)])?;
         // What is added up below begins as nothing.
         recorder.commands.each(out, n * hidden, 1, Each::Clear)?;
         let mut scores = recorder.commands.read_floats(&router, 0, n * experts)?;
@@ -61,33 +75,63 @@ impl Mixture<OnGpu> {
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
         let Some(expert) = choices.first().map(|choice| choice.expert) else { return Ok(()) };
-        let matrices = (
-            self.gate.as_ref().and_then(|gate| gate.get(expert)),
-            self.up.get(expert),
-            self.down.get(expert),
-        );
-        let (Some(gate), Some(up), Some(down)) = matrices else {
-            return Err(Broken::new("an expert that is not there").into());
+        let (Some(up), Some(down)) = (self.up.get(expert), self.down.get(expert)) else {
+            return Err(missing_expert());
         };
-        let (n, hidden, wide) = (choices.len(), gate.columns(), gate.rows());
+        let (n, hidden) = (choices.len(), up.columns());
         let gpu = recorder.gpu;
         let input = recorder.buffers.input.sized(gpu, n * hidden)?;
-        let gates = recorder.buffers.gate.sized(gpu, n * wide)?;
-        let ups = recorder.buffers.up.sized(gpu, n * wide)?;
         let output = recorder.buffers.output.sized(gpu, n * hidden)?;
         recorder.commands.gather(x, hidden, rows, n, &input)?;
         if self.routing.weigh_input {
             recorder.commands.each(&input, n * hidden, hidden, Each::ScaleRows(weights))?;
         }
-        recorder.products(&input, n, &[(gate, &gates), (up, &ups)])?;
-        let each = self.activation.times_on_gpu(&ups)?;
-        recorder.commands.each(&gates, n * wide, 1, each)?;
-        recorder.products(&gates, n, &[(down, &output)])?;
+        let inner = self.inner(expert, up, &input, n, recorder)?;
+        recorder.products(&inner, n, &[(down, &output)])?;
+        if let Some(biases) = &self.biases {
+            let each = Each::AddRow(&biases.down, expert);
+            recorder.commands.each(&output, n * hidden, hidden, each)?;
+        }
         if !self.routing.weigh_input {
             recorder.commands.each(&output, n * hidden, hidden, Each::ScaleRows(weights))?;
         }
         Ok(recorder.commands.scatter_add(&output, hidden, rows, n, out)?)
     }
+
+    /// What goes into the last matrix of an expert: (n, wide).
+    fn inner(
+        &self,
+        expert: usize,
+        up: &Matrix,
+        input: &Buffer,
+        n: usize,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<Arc<Buffer>, StepError> {
+        let wide = up.rows();
+        let ups = recorder.buffers.up.sized(recorder.gpu, n * wide)?;
+        let Some(stack) = &self.gate else {
+            recorder.products(input, n, &[(up, &ups)])?;
+            if let Some(biases) = &self.biases {
+                recorder.commands.each(&ups, n * wide, wide, Each::AddRow(&biases.up, expert))?;
+            }
+            recorder.commands.each(&ups, n * wide, 1, self.activation.alone_on_gpu()?)?;
+            return Ok(ups);
+        };
+        let gate = stack.get(expert).ok_or_else(missing_expert)?;
+        let gates = recorder.buffers.gate.sized(recorder.gpu, n * wide)?;
+        recorder.products(input, n, &[(gate, &gates), (up, &ups)])?;
+        if let Some(biases) = &self.biases {
+            recorder.commands.each(&gates, n * wide, wide, Each::AddRow(&biases.gate, expert))?;
+            recorder.commands.each(&ups, n * wide, wide, Each::AddRow(&biases.up, expert))?;
+        }
+        recorder.commands.each(&gates, n * wide, 1, self.activation.times_on_gpu(&ups))?;
+        Ok(gates)
+    }
+}
+
+/// What a router that chooses among fewer experts than it has numbers leads to.
+fn missing_expert() -> StepError {
+    Broken::new("an expert that is not there").into()
 }
 
 impl SharedExpert<OnGpu> {

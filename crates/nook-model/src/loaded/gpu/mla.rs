@@ -30,6 +30,7 @@ impl Mla<OnGpu> {
             scale: self.scale,
             soft_cap: None,
             reach: Reach::All,
+            sinks: None,
         };
         match &self.form {
             LatentForm::Absorbed { key, value } => {

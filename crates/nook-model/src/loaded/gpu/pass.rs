@@ -45,7 +45,8 @@ impl GpuExecutor {
         let part = batch.first().map(|piece| piece.session.part()).ok_or(StepError::Empty)?;
         // Without layers there is nothing to turn, and no rope that may be missing.
         let ropes = if part.layers.is_empty() { &[][..] } else { self.inventory.ropes() };
-        let hidden = model.file().shape().hidden as usize;
+        let widths = Widths::of(model);
+        let Widths { row, width, extra } = widths;
         let wanted = wanted(batch, counts);
         let all_groups = groups(batch, counts);
         let (ids, states) = inputs(batch);
@@ -55,22 +56,25 @@ impl GpuExecutor {
         let mut values = Vec::new();
         let mut from = 0;
         for spans in all_groups {
-            let step = GpuStep::new(&self.gpu, model.compute(), ropes, spans)?;
+            let mut step = GpuStep::new(&self.gpu, model.compute(), ropes, spans)?;
             let (n, mut recorder) =
                 (step.rows(), Recorder::new(&self.gpu, &mut *workspace, cancelled));
-            let x = recorder.buffers.x.sized(&self.gpu, n * hidden)?;
+            let x = recorder.buffers.x.sized(&self.gpu, n * width)?;
+            let inputs = recorder.buffers.inputs.sized(&self.gpu, n * extra)?;
             if part.embedding {
-                self.look_up(model, &ids[from..from + n], &x, &mut recorder)?;
+                self.look_up(model, &ids[from..from + n], [&x, &inputs], &mut recorder)?;
             } else {
-                let rows = &states[from * hidden..(from + n) * hidden];
-                x.write_words(&self.gpu, 0, &rows.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+                let [own, others] = widths.apart(&states[from * row..(from + n) * row]);
+                x.write_words(&self.gpu, 0, &own);
+                inputs.write_words(&self.gpu, 0, &others);
             }
+            step.inputs = (extra > 0).then(|| (Arc::clone(&inputs), extra));
             for (slot, index) in part.layers.iter().enumerate() {
                 let missing = || StepError::NotHeld { what: format!("layer {index}") };
                 let layer = self.inventory.layer(index).ok_or_else(missing)?;
                 recorder.go_on()?;
                 lanes.slot = slot;
-                layer.on_gpu(&x, hidden, &step, &mut lanes, &mut recorder)?;
+                layer.on_gpu(&x, width, &step, &mut lanes, &mut recorder)?;
             }
             if part.head {
                 recorder.go_on()?;
@@ -78,27 +82,47 @@ impl GpuExecutor {
                 let here: Vec<u32> = here.filter(|row| (*row as usize) < n).collect();
                 values.extend(self.scores(model, &here, &x, n, &mut recorder)?);
             } else {
-                values.extend(recorder.commands.read_floats(&x, 0, n * hidden)?);
+                let own = recorder.commands.read_floats(&x, 0, n * width)?;
+                let others = match extra {
+                    0 => Vec::new(),
+                    _ => recorder.commands.read_floats(&inputs, 0, n * extra)?,
+                };
+                values.extend(widths.joined(own, &others));
             }
             from += n;
         }
         Ok(outputs(model, batch, counts, part.head, values))
     }
 
-    /// The rows `ids` of the embedding into `x`.
+    /// The rows `ids` of the embedding into `x`, and what comes to the layers with them into
+    /// `inputs`.
     fn look_up(
         &self,
         model: &LoadedModel,
         ids: &[u32],
-        x: &Buffer,
+        [x, inputs]: [&Buffer; 2],
         recorder: &mut Recorder<'_>,
     ) -> Result<(), StepError> {
         let missing = || StepError::NotHeld { what: "the embedding".to_owned() };
         let embedding = self.inventory.embedding().ok_or_else(missing)?;
         let wanted = recorder.buffers.ids.sized(&self.gpu, ids.len())?;
         wanted.write_words(&self.gpu, 0, ids);
-        let scale = model.file().description().embedding_scale;
-        Ok(recorder.commands.lookup(embedding, &wanted, ids.len(), scale, x)?)
+        let (n, scale) = (ids.len(), model.file().description().embedding_scale);
+        let spread = self.inventory.spread();
+        let hidden = n * model.file().shape().hidden as usize;
+        let apart = match spread {
+            Some(_) => Some(recorder.buffers.result.sized(&self.gpu, hidden)?),
+            None => None,
+        };
+        let embedded = apart.as_deref().unwrap_or(x);
+        recorder.commands.lookup(embedding, &wanted, n, scale, embedded)?;
+        if let Some(made) = self.inventory.layer_inputs() {
+            made.on_gpu(&wanted, embedded, n, inputs, recorder)?;
+        }
+        match spread {
+            Some(spread) => spread.spread_on_gpu(embedded, n, x, recorder),
+            None => Ok(()),
+        }
     }
 
     /// The logits of the rows `wanted` of `x` (n, hidden), on the host.
@@ -122,9 +146,13 @@ impl GpuExecutor {
         let (hidden, vocabulary) = (shape.hidden as usize, shape.vocabulary as usize);
         let mut rows = Arc::clone(x);
         if count < n {
+            let width = Widths::of(model).width;
             let numbers = Buffer::of_words(&self.gpu, "rows of logits", wanted)?;
-            rows = recorder.buffers.result.sized(&self.gpu, count * hidden)?;
-            recorder.commands.gather(x, hidden, &numbers, count, &rows)?;
+            rows = recorder.buffers.result.sized(&self.gpu, count * width)?;
+            recorder.commands.gather(x, width, &numbers, count, &rows)?;
+        }
+        if let Some(merge) = &head.merge {
+            rows = merge.merge_on_gpu(&rows, count, recorder)?;
         }
         let normed = recorder.buffers.normed.sized(&self.gpu, count * hidden)?;
         recorder.norm(&head.norm, &rows, count * hidden, &normed)?;
@@ -138,6 +166,45 @@ impl GpuExecutor {
             recorder.commands.each(&logits, total, 1, Each::SoftCap(cap))?;
         }
         Ok(recorder.commands.read_floats(&logits, 0, total)?)
+    }
+}
+
+/// Numbers of a position between layers.
+#[derive(Debug, Clone, Copy)]
+struct Widths {
+    /// All of them.
+    row: usize,
+    /// Those of its hidden states.
+    width: usize,
+    /// What comes to the layers by token, behind them.
+    extra: usize,
+}
+
+impl Widths {
+    fn of(model: &LoadedModel) -> Self {
+        let row = model.file().shape().row as usize;
+        let width = model.file().description().width();
+        Self { row, width, extra: row.saturating_sub(width) }
+    }
+
+    /// The hidden states of `rows` and what comes to the layers, as words.
+    fn apart(self, rows: &[f32]) -> [Vec<u32>; 2] {
+        let mut apart = [Vec::new(), Vec::new()];
+        for row in rows.chunks_exact(self.row.max(1)) {
+            let (own, others) = row.split_at(self.width);
+            apart[0].extend(own.iter().map(|x| x.to_bits()));
+            apart[1].extend(others.iter().map(|x| x.to_bits()));
+        }
+        apart
+    }
+
+    /// The rows of hidden states `own` with what comes to the layers behind each.
+    fn joined(self, own: Vec<f32>, others: &[f32]) -> Vec<f32> {
+        if self.extra == 0 {
+            return own;
+        }
+        let both = own.chunks_exact(self.width.max(1)).zip(others.chunks_exact(self.extra));
+        both.flat_map(|(own, others)| [own, others].concat()).collect()
     }
 }
 
@@ -187,7 +254,7 @@ fn outputs(
     for (piece, count) in batch.iter().zip(counts) {
         let (rows, width) = match head {
             true => (rows_of(piece, *count), shape.vocabulary),
-            false => (*count, shape.hidden),
+            false => (*count, shape.row),
         };
         let (own, after) = rest.split_at(rows as usize * width as usize);
         rest = after;

@@ -59,7 +59,7 @@ impl<'a> Recorder<'a> {
         for (linear, out) in linears {
             if let Some(bias) = &linear.bias {
                 let rows = linear.matrix.rows();
-                self.commands.each(out, n * rows, rows, Each::AddRow(bias))?;
+                self.commands.each(out, n * rows, rows, Each::AddRow(bias, 0))?;
             }
         }
         Ok(())

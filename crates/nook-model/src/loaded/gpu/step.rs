@@ -1,6 +1,8 @@
 //! What all parts of one pass on a GPU share: whose rows these are, how they turn, what sessions
 //! remember.
 
+use std::sync::Arc;
+
 use nook_gpu::{Buffer, Gpu, Turn};
 use nook_kernels::{Compute, RopeLayout};
 
@@ -18,6 +20,9 @@ pub(super) struct GpuStep<'a> {
     pub(super) spans: Vec<Span>,
     /// Turns of the rows, for each of the model's ropes.
     turns: Vec<Turns>,
+    /// What comes to the layers by token with each row, and how many numbers that are; absent in
+    /// models without it.
+    pub(super) inputs: Option<(Arc<Buffer>, usize)>,
 }
 
 /// Turns of the rows of a step: cosines and sines (n, pairs).
@@ -62,7 +67,7 @@ impl<'a> GpuStep<'a> {
                 sines: Buffer::of_floats(gpu, "sines", &sines)?,
             });
         }
-        Ok(Self { compute, spans, turns })
+        Ok(Self { compute, spans, turns, inputs: None })
     }
 
     /// Rows in all.
@@ -108,10 +113,24 @@ impl GpuLanes<'_> {
         }
     }
 
+    /// Counts the rows of a layer that remembers nothing.
+    pub(super) fn pass_by(&mut self, step: &GpuStep<'_>) -> Result<(), Broken> {
+        for span in &step.spans {
+            let Some(LayerState::Nothing(state)) = self.layer_state(span.lane) else {
+                return Err(Broken::new("a state for a layer that remembers nothing"));
+            };
+            state.advance(span.first, span.rows.len() as u32)?;
+        }
+        Ok(())
+    }
+
     fn state(&mut self, lane: usize) -> Result<&mut GpuState, Broken> {
-        let slot = self.slot;
-        let state = self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot));
-        let state = state.and_then(LayerState::of_device);
+        let state = self.layer_state(lane).and_then(LayerState::of_device);
         state.ok_or_else(|| Broken::new("a session without state on the GPU for a layer"))
+    }
+
+    fn layer_state(&mut self, lane: usize) -> Option<&mut LayerState> {
+        let slot = self.slot;
+        self.sessions.get_mut(lane).and_then(|states| states.get_mut(slot))
     }
 }

@@ -1,10 +1,9 @@
 //! Weights on a GPU, and the source that puts them there.
 //!
-//! Matrices keep the format of their file. In models that compute in full precision they are
-//! decoded to single precision once, while they are loaded. A format without a kernel is refused,
-//! with its tensor's name: holding it wider would take several times the memory.
+//! Matrices keep the format of their file, none is widened. In models that compute in full precision
+//! they are decoded to single precision once, while they are loaded.
 
-use nook_gpu::{Buffer, Gpu, GpuError, Matrix};
+use nook_gpu::{Buffer, Gpu, Matrix};
 use nook_kernels::Format;
 
 use crate::error::Fault;
@@ -39,10 +38,6 @@ impl Source for GpuLoading<'_> {
     fn matrix(&mut self, spec: &MatrixSpec) -> Result<Matrix, Fault> {
         let rows = Rows::of_matrix(self.file, spec)?;
         let format = held_as(rows.format, self.full);
-        if !Matrix::has_kernel(format) {
-            let tensor = spec.tensor.clone();
-            return Err(Fault::NoGpuKernel { tensor, error: GpuError::NoKernel { format } });
-        }
         let row_bytes = rows.format.row_bytes(rows.columns).ok_or_else(|| rows.impossible())?;
         let mut file = Vec::new();
         Matrix::load(self.gpu, format, rows.rows, rows.columns, |first, part: &mut [u8]| {
@@ -87,12 +82,6 @@ fn held_as(format: Format, full: bool) -> Format {
     if full { Format::F32 } else { format }
 }
 
-/// Whether products with `tensor` can be computed there. Vectors are always decoded.
-pub(super) fn has_kernel(tensor: &TensorInfo, full: bool) -> bool {
-    let format = tensor.kind.format().map(|format| held_as(format, full));
-    tensor.dimensions.len() < 2 || format.is_some_and(Matrix::has_kernel)
-}
-
 /// Bytes that `tensor` takes on a GPU.
 pub(super) fn bytes_on_gpu(tensor: &TensorInfo, full: bool) -> u64 {
     let numbers = tensor.dimensions.iter().fold(1, |product: u64, n| product.saturating_mul(*n));
@@ -102,7 +91,7 @@ pub(super) fn bytes_on_gpu(tensor: &TensorInfo, full: bool) -> u64 {
         Some(format) if tensor.dimensions.len() > 1 => {
             let rows = usize::try_from(numbers / columns).unwrap_or(usize::MAX);
             let columns = usize::try_from(columns).unwrap_or(usize::MAX);
-            Matrix::bytes_of(held_as(format, full), rows, columns).unwrap_or(tensor.bytes)
+            Matrix::bytes_of(held_as(format, full), rows, columns)
         }
         _ => single,
     }

@@ -12,6 +12,8 @@ use nook_gpu::{Buffer, Gpu, GpuError, Quantised};
 pub(super) struct Workspace {
     /// Hidden states (n, hidden), and those of the layer's input.
     pub(super) x: Slot,
+    /// What comes to the layers by token (n, extra).
+    pub(super) inputs: Slot,
     pub(super) normed: Slot,
     pub(super) result: Slot,
     pub(super) query: Slot,
@@ -23,6 +25,12 @@ pub(super) struct Workspace {
     pub(super) spare: Slot,
     pub(super) latent: Slot,
     pub(super) heads: Slot,
+    /// Of several hidden states, the one that a layer computes; and what comes by a way beside the
+    /// mixer.
+    pub(super) active: Slot,
+    pub(super) side: Slot,
+    /// What goes into a dense layer or a mixture beside it, into its router, and comes of the first.
+    pub(super) branches: [Slot; 3],
     /// Rows of an expert, and what comes of them.
     pub(super) input: Slot,
     pub(super) output: Slot,
