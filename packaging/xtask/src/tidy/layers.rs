@@ -83,7 +83,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("pulldown-cmark",     &["xtask"]),
     ("rusqlite",           &["nook-store"]),
     ("reqwest",            &["nook-fetch"]),
-    ("rustix",             &["nook-resources", "nook-shard", "nook-testkit", "nook-update"]), // limits of a process; a test goes to a network of its own; update: files change places
+    ("rustix",             &["nook-find", "nook-shard", "nook-testkit", "nook-update"]), // limits of a process; a test goes to a network of its own; update: files change places
     ("rustls*",            &["nook-fetch", "nook-link"]), // fetch: TLS to servers of files
     ("schemars",           &["nook-openai"]),
     ("seccompiler",        &["nook-shard"]),
