@@ -161,7 +161,7 @@ fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other("it is no plain file"));
     }
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > BYTES_MAX { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
 }
 
