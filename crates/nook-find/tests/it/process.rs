@@ -30,11 +30,11 @@ fn played_by(script: &str, memory_of: fn(u32) -> Option<u64>, tasks: &Tasks) -> 
 async fn told_of(discovery: &mut ProcessDiscovery) -> String {
     loop {
         let mut heard = discovery.browse().expect("it starts");
-        while let Some(heard) = heard.recv().await {
-            match heard {
-                Heard::Trouble { reason } => return reason,
-                other => panic!("a shell heard {other:?}"),
-            }
+        match heard.recv().await {
+            Some(Heard::Trouble { reason }) => return reason,
+            Some(other) => panic!("a shell heard {other:?}"),
+            // The process has ended; the next subscription says why.
+            None => {}
         }
     }
 }
