@@ -406,7 +406,13 @@ async fn d6_records_that_nobody_asked_for_fill_no_memory() -> anyhow::Result<()>
     );
     assert!(peak <= before + NODE_GROWTH_MAX, "{before} KiB before, {peak} KiB at most");
     assert!(peak_apart <= FLOOD_GROWTH_MAX, "{peak_apart} KiB at most");
-    // It was noticed, and not only lost on its way.
+    // It was noticed, and not only lost on its way. It is said when discovery is wanted next.
+    let noticed = async {
+        while !node.log().contains("is flooded with records") {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, noticed).await.context("the flood is noticed")?;
     let said = node.log().matches("is flooded with records").count();
     assert_eq!(said, 1, "{}", node.log());
     // Who was there is there, and answers.
