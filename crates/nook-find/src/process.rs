@@ -123,7 +123,11 @@ impl ProcessDiscovery {
     /// The process, started if need be and possible; `None` during a rest.
     fn running(&mut self) -> Result<Option<&Running>, FindError> {
         let now = clock::now();
-        let ended = self.running.as_ref().and_then(|running| lock(&running.ear).end.take());
+        let said = self.running.as_ref().map(|running| {
+            let mut ear = lock(&running.ear);
+            (ear.end.take(), ear.refused.take())
+        });
+        let (ended, refused) = said.unwrap_or_default();
         if let Some(why) = ended {
             self.running = None;
             let (rest, is_first) = self.floods.rest_after(now);
@@ -131,6 +135,9 @@ impl ProcessDiscovery {
                 tracing::warn!("{why}; looking for devices rests");
             }
             self.rests = Some((now + rest, why));
+        }
+        if let Some(error) = refused {
+            return Err(error);
         }
         if self.rests.as_ref().is_some_and(|(until, _)| now < *until) {
             return Ok(None);
@@ -212,13 +219,9 @@ impl Discovery for ProcessDiscovery {
             self.tasks.spawn_until_cancelled("mdns rest", floods::rest(left, why, sender));
             return Ok(receiver);
         };
-        let refused = {
-            let mut ear = lock(&running.ear);
-            ear.listener = Some(sender);
-            ear.refused.take()
-        };
+        lock(&running.ear).listener = Some(sender);
         self.order(Order::Browse).map_err(|reason| FindError::CannotBrowse { reason })?;
-        refused.map_or(Ok(receiver), Err)
+        Ok(receiver)
     }
 
     fn leave(&mut self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -226,8 +229,9 @@ impl Discovery for ProcessDiscovery {
         Box::pin(async move {
             if let Some(Running { orders, ended, .. }) = running {
                 drop(orders);
-                // It is killed when it does not end by itself, and closes this then.
-                let _ = ended.await;
+                // It is killed when it does not end by itself, and closes this then. Past the limit
+                // it is killed with the task that attends it.
+                let _ = tokio::time::timeout(2 * LEAVE_LIMIT, ended).await;
             }
         })
     }
@@ -282,17 +286,19 @@ fn ending(status: ExitStatus) -> String {
     }
 }
 
-/// Writes orders until nobody gives any more; then the process is told to leave, by the end of its
-/// input, and `is_left` is dropped.
+/// Writes orders until nobody gives any more, or they are not taken; then the process is told to
+/// leave, by the end of its input, and `is_left` is dropped.
 async fn say(mut to: ChildStdin, mut orders: mpsc::Receiver<Order>, is_left: oneshot::Sender<()>) {
     while let Some(order) = orders.recv().await {
         let Ok(frame) = frames::encode(&order) else { continue };
-        if to.write_all(&frames::length_of(&frame)).await.is_err()
-            || to.write_all(&frame).await.is_err()
-            || to.flush().await.is_err()
-        {
-            // It has ended: what it said last tells why.
-            return std::future::pending().await;
+        let written = async {
+            to.write_all(&frames::length_of(&frame)).await?;
+            to.write_all(&frame).await?;
+            to.flush().await
+        };
+        // Where it has ended, what it said last tells why.
+        if !matches!(tokio::time::timeout(SILENCE_MAX, written).await, Ok(Ok(()))) {
+            break;
         }
     }
     drop((to, is_left));

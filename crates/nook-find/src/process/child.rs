@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::pin::pin;
 use std::process::ExitCode;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mdns_sd::{Metrics, ServiceDaemon};
@@ -67,13 +68,14 @@ pub fn discovery_main(arguments: &[OsString]) -> ExitCode {
 
 /// An error when the pipes cannot be used.
 async fn work(interfaces: Interfaces) -> io::Result<ExitCode> {
-    let (mut orders, reports, tasks) = (orders()?, reports()?, Tasks::new());
+    let (mut orders, (reports, written), tasks) = (orders()?, reports()?, Tasks::new());
     let mut mdns = match MdnsDiscovery::start(interfaces, &tasks) {
         Ok(mdns) => mdns,
         Err(error) => {
             tell(&reports, Report::Refused(error)).await;
-            // The thread that writes ends behind it, when the node has read it and closes.
-            while orders.recv().await.is_some() {}
+            drop(reports);
+            // A panic there has lost the reason; that it ended is seen all the same.
+            let _ = written.join();
             return Ok(ExitCode::FAILURE);
         }
     };
@@ -161,10 +163,10 @@ fn order(from: &mut impl io::Read) -> io::Result<Order> {
 }
 
 /// What is written to standard output, by a thread of its own: a node that does not read keeps
-/// nothing else from going on.
-fn reports() -> io::Result<mpsc::Sender<Vec<u8>>> {
+/// nothing else from going on. The thread ends when the sender is dropped and all is written.
+fn reports() -> io::Result<(mpsc::Sender<Vec<u8>>, JoinHandle<()>)> {
     let (sender, mut frames) = mpsc::channel::<Vec<u8>>(REPORTS_MAX);
-    std::thread::Builder::new().name("reports".to_owned()).spawn(move || {
+    let thread = std::thread::Builder::new().name("reports".to_owned()).spawn(move || {
         let mut stdout = io::stdout().lock();
         while let Some(frame) = frames.blocking_recv() {
             let written = stdout
@@ -176,7 +178,7 @@ fn reports() -> io::Result<mpsc::Sender<Vec<u8>>> {
             }
         }
     })?;
-    Ok(sender)
+    Ok((sender, thread))
 }
 
 /// Ends when the network is flooded with records: the daemon holds too many, does not answer any

@@ -40,7 +40,7 @@ async fn told_of(discovery: &mut ProcessDiscovery) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_silent_or_takes_too_much_memory_is_ended() {
+async fn d6_one_that_is_silent_or_takes_too_much_memory_is_ended() {
     let tasks = Tasks::new();
     let mut silent = played_by("exec sleep 1000", small, &tasks);
     assert!(told_of(&mut silent).await.contains("does not answer"));
@@ -52,7 +52,7 @@ async fn one_that_is_silent_or_takes_too_much_memory_is_ended() {
 }
 
 #[tokio::test]
-async fn one_that_says_nonsense_or_ends_is_told_of_and_rests() {
+async fn d6_one_that_says_nonsense_or_ends_is_told_of_and_rests() {
     for (script, words) in [
         ("printf '\\377\\377\\377\\377'; exec sleep 1000", "said"),
         ("printf '\\001\\000\\000\\000\\377'; exec sleep 1000", "said"),
@@ -70,7 +70,7 @@ async fn one_that_says_nonsense_or_ends_is_told_of_and_rests() {
 }
 
 #[tokio::test]
-async fn one_that_cannot_be_started_is_refused_with_the_reason() {
+async fn d6_one_that_cannot_be_started_is_refused_with_the_reason() {
     let tasks = Tasks::new();
     let command = DiscoveryCommand {
         program: "/there/is/no/such/program".into(),
@@ -80,5 +80,19 @@ async fn one_that_cannot_be_started_is_refused_with_the_reason() {
     let mut discovery = ProcessDiscovery::new(command, Interfaces::Loopback, &tasks);
     let refused = discovery.browse().unwrap_err().to_string();
     assert!(refused.contains("cannot start"), "{refused}");
+    assert!(tasks.shut_down(SHUT_DOWN_LIMIT).await);
+}
+
+#[tokio::test]
+async fn d6_what_it_was_refused_is_told_as_the_reason() {
+    let tasks = Tasks::new();
+    // A frame of five bytes: refused, cannot start, a text of two letters.
+    let script = "printf '\\005\\000\\000\\000\\003\\000\\002no'; exit 1";
+    let mut discovery = played_by(script, small, &tasks);
+    let mut heard = discovery.browse().expect("it starts");
+    assert_eq!(heard.recv().await, None);
+    let refused = discovery.browse().unwrap_err().to_string();
+    assert_eq!(refused, "looking for other devices cannot start on this network: no");
+    discovery.leave().await;
     assert!(tasks.shut_down(SHUT_DOWN_LIMIT).await);
 }
