@@ -73,6 +73,21 @@ pub const LLAMA_3B: Model = Model {
     recipe: || Some(Recipe::llama_3b(Mix::Q4KM, 1)),
 };
 
+/// What households of test programs divide: twelve layers that take about a millisecond each; 50 MB.
+#[must_use]
+pub fn household() -> Recipe {
+    Recipe {
+        layers: 12,
+        hidden: 640,
+        heads: 10,
+        kv_heads: 5,
+        head_dim: 64,
+        feed_forward: 1792,
+        context_length: 2048,
+        ..Recipe::tiny(Format::Q8_0, 18)
+    }
+}
+
 /// The model of a name, for the command line.
 pub fn by_name(name: &str) -> Result<&'static Model, String> {
     let known = || ALL.iter().map(|model| model.name).collect::<Vec<_>>().join(", ");

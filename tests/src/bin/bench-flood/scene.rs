@@ -7,10 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use nook_api::views::{HouseholdView, Trust};
 use nook_base::clock;
-use nook_kernels::Format;
-use nook_model::synthetic::Recipe;
 use nook_testkit::{CpuShare, Footprint, Household, Node, NodePlan, Wish, descendants};
 use nook_tests::figures::Spread;
+use nook_tests::models;
 use nook_tests::report::loud;
 use serde::Serialize;
 
@@ -98,7 +97,7 @@ impl Scene {
         let house = Household::apart_with_test(plans).await?;
         anyhow::ensure!(house.bridge().is_some(), "there are no network namespaces here");
         let file = house.folder().join("household.gguf");
-        recipe().write(&file)?;
+        models::household().write(&file)?;
         for node in house.nodes() {
             node.import(&file, Some(MODEL)).await?;
         }
@@ -232,18 +231,4 @@ fn milliseconds(since: Instant) -> f64 {
 fn wish(number: usize) -> Wish {
     let text = format!("{number}. {}", "Once upon a time there was a house by the sea. ".repeat(2));
     Wish::text(&text, TOKENS).by(MODEL).as_the_house_does()
-}
-
-/// Twelve layers that take about a millisecond each; 50 MB.
-fn recipe() -> Recipe {
-    Recipe {
-        layers: 12,
-        hidden: 640,
-        heads: 10,
-        kv_heads: 5,
-        head_dim: 64,
-        feed_forward: 1792,
-        context_length: 2048,
-        ..Recipe::tiny(Format::Q8_0, 18)
-    }
 }

@@ -6,9 +6,8 @@ use anyhow::bail;
 use nook_api::views::{HouseholdView, Trust};
 use nook_base::clock;
 use nook_control::Client;
-use nook_kernels::Format;
-use nook_model::synthetic::Recipe;
 use nook_testkit::{CpuShare, Household, Node, NodePlan, Throttle};
+use nook_tests::models;
 use nook_tests::report::loud;
 
 /// Nodes that ask.
@@ -67,7 +66,7 @@ impl House {
         if as_installed {
             house.model = LARGE;
             let file = house.nodes.folder().join("household.gguf");
-            recipe().write(&file)?;
+            models::household().write(&file)?;
             for at in (0..ASKING.len()).chain([house.reference_at()]) {
                 house.nodes.node(at).import(&file, Some(LARGE)).await?;
             }
@@ -195,20 +194,6 @@ fn plans(as_installed: bool, shares: &[CpuShare]) -> Vec<NodePlan> {
     let plan = |name| NodePlan::new(name).with(idle, IDLE_SECONDS).behind(one_thread());
     let lending = lending.map(|(name, layers)| plan(name).offering(layers));
     ASKING.into_iter().map(plan).chain(lending).chain([plan(REFERENCE)]).collect()
-}
-
-/// Twelve layers that take about a millisecond each; 50 MB.
-fn recipe() -> Recipe {
-    Recipe {
-        layers: 12,
-        hidden: 640,
-        heads: 10,
-        kv_heads: 5,
-        head_dim: 64,
-        feed_forward: 1792,
-        context_length: 2048,
-        ..Recipe::tiny(Format::Q8_0, 18)
-    }
 }
 
 fn lends(view: &HouseholdView, name: &str) -> bool {
