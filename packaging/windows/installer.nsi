@@ -7,7 +7,8 @@
 ;   ICON      of the program                           QUICK     where defined: packed fast, for trying out
 ;
 ; Without questions: `setup.exe /S [/AUTOSTART] [/FIREWALL] [/D=C:\folder]`, `uninstall.exe /S [/REMOVE-DATA]`.
-; Exit status 0: done; 2: not done, and whatever was there is as it was.
+; Exit status of `setup.exe` 0: done; 2: not done, and no file was changed; 3: not every file could be put in place,
+; run it again. `uninstall.exe` goes on as a copy of itself, so its status says nothing.
 
 Target amd64-unicode
 ManifestDPIAware true
@@ -41,6 +42,13 @@ AllowSkipFiles off
 ; Of `nook-store` (`keyring.rs`), as the keyring crate files it.
 !define KEY_NAME "device key.Inglenook"
 !define ABORTED 2
+!define UNFINISHED 3
+; Beside the program, what is about to take its place.
+!define UNPACKED "inglenook-new"
+; In milliseconds: longest wait for a node to leave, and for files that somebody holds; between two looks at those.
+!define LEAVE_LIMIT 45000
+!define LOOK 250
+!define LOOKS 40
 
 Name "${NAME}"
 OutFile "${OUTPUT}"
@@ -86,16 +94,17 @@ Var WasRunning
 !macroend
 
 !macro Unpack FILE
-  File "/oname=new\${FILE}" "${PAYLOAD}\${FILE}"
+  File "/oname=${UNPACKED}\${FILE}" "${PAYLOAD}\${FILE}"
 !macroend
 
 !macro PutInPlace FILE
   Delete "$INSTDIR\${FILE}"
-  Rename "$INSTDIR\new\${FILE}" "$INSTDIR\${FILE}"
+  Rename "$INSTDIR\${UNPACKED}\${FILE}" "$INSTDIR\${FILE}"
 !macroend
 
 !macro Remove FILE
   Delete "$INSTDIR\${FILE}"
+  Delete "$INSTDIR\${UNPACKED}\${FILE}"
 !macroend
 
 ; What installing and removing share; UN is empty or `un.`.
@@ -129,7 +138,7 @@ Var WasRunning
     ${If} ${FileExists} "$INSTDIR\nook.exe"
       DetailPrint "$(LEAVING)"
       ; It ends with 3 where no node runs, which is as good.
-      nsExec::Exec /TIMEOUT=45000 '"$INSTDIR\nook.exe" down'
+      nsExec::Exec /TIMEOUT=${LEAVE_LIMIT} '"$INSTDIR\nook.exe" down'
       Pop $0
     ${EndIf}
     again:
@@ -147,10 +156,10 @@ Var WasRunning
         Return
       ${EndIf}
       IntOp $1 $1 + 1
-      ${If} $1 > 40
+      ${If} $1 > ${LOOKS}
         ${ExitDo}
       ${EndIf}
-      Sleep 250
+      Sleep ${LOOK}
     ${Loop}
     MessageBox MB_RETRYCANCEL|MB_ICONEXCLAMATION "$(STILL_RUNS)" /SD IDCANCEL IDRETRY again
     SetErrorLevel ${ABORTED}
@@ -176,8 +185,15 @@ FunctionEnd
 
 Section "${NAME}" PROGRAM
   SectionIn RO
-  ; An installation elsewhere would stay without a way to remove it.
+  Call LetItLeave
+  ; All of it is unpacked before the first file changes: a full disk is found out here.
+  SetOutPath "$INSTDIR"
+  CreateDirectory "$INSTDIR\${UNPACKED}"
+  !insertmacro EachFile Unpack
+  ; An installation elsewhere would stay without a way to remove it. What it knows of the firewall is
+  ; known here afterwards.
   ReadRegStr $0 HKCU "${UNINSTALL_KEY}" "InstallLocation"
+  ReadRegDWORD $2 HKCU "${UNINSTALL_KEY}" "FirewallRule"
   ${If} $0 != ""
   ${AndIf} $0 != $INSTDIR
   ${AndIf} ${FileExists} "$0\uninstall.exe"
@@ -188,21 +204,18 @@ Section "${NAME}" PROGRAM
     ${EndIf}
     Delete "$0\uninstall.exe"
     RMDir "$0"
+    ${If} $2 == 1
+      WriteRegDWORD HKCU "${UNINSTALL_KEY}" "FirewallRule" 1
+    ${EndIf}
   ${EndIf}
-
-  Call LetItLeave
-  ; All of it is unpacked before the first file changes: a full disk is found out here.
-  SetOutPath "$INSTDIR"
-  CreateDirectory "$INSTDIR\new"
-  !insertmacro EachFile Unpack
   ClearErrors
   !insertmacro EachFile PutInPlace
   ${If} ${Errors}
     MessageBox MB_OK|MB_ICONSTOP "$(NOT_WRITTEN)" /SD IDOK
-    SetErrorLevel ${ABORTED}
+    SetErrorLevel ${UNFINISHED}
     Abort "$(NOT_WRITTEN)"
   ${EndIf}
-  RMDir "$INSTDIR\new"
+  RMDir "$INSTDIR\${UNPACKED}"
   WriteUninstaller "$INSTDIR\uninstall.exe"
   CreateShortcut "$SMPROGRAMS\${NAME}.lnk" "$INSTDIR\inglenook.exe"
 
@@ -224,10 +237,11 @@ SectionEnd
 
 Section /o "$(FIREWALL)" FIREWALL_RULE
   DetailPrint "$(FIREWALL)"
-  ; By its whole path: what lies in a folder of the person must not run as an administrator.
+  ; By its whole path, and without what the person's registry tells each cmd to run (/d): nothing of
+  ; theirs must run as an administrator.
   StrCpy $0 '"$SYSDIR\netsh.exe" advfirewall firewall delete rule name="${NAME}"'
   StrCpy $1 '"$SYSDIR\netsh.exe" advfirewall firewall add rule name="${NAME}" dir=in action=allow profile=private,domain'
-  ExecShellWait "runas" "$SYSDIR\cmd.exe" '/c "$0 & $1 program="$INSTDIR\inglenook.exe" & $1 program="$INSTDIR\nook.exe""' SW_HIDE
+  ExecShellWait "runas" "$SYSDIR\cmd.exe" '/d /c "$0 & $1 program="$INSTDIR\inglenook.exe" & $1 program="$INSTDIR\nook.exe""' SW_HIDE
   nsExec::Exec '"$SYSDIR\netsh.exe" advfirewall firewall show rule name="${NAME}"'
   Pop $0
   ${If} $0 == 0
@@ -302,13 +316,13 @@ Section "un.${NAME}" un.PROGRAM
   ReadRegDWORD $0 HKCU "${UNINSTALL_KEY}" "FirewallRule"
   ${If} $0 == 1
     MessageBox MB_YESNO|MB_ICONQUESTION "$(REMOVE_RULE)" /SD IDNO IDNO rule_stays
-    ExecShellWait "runas" "$SYSDIR\cmd.exe" '/c ""$SYSDIR\netsh.exe" advfirewall firewall delete rule name="${NAME}""' SW_HIDE
+    ExecShellWait "runas" "$SYSDIR\cmd.exe" '/d /c ""$SYSDIR\netsh.exe" advfirewall firewall delete rule name="${NAME}""' SW_HIDE
     rule_stays:
   ${EndIf}
   ; What others put beside the program is theirs: no folder goes that holds something else.
   !insertmacro EachFile Remove
   Delete "$INSTDIR\uninstall.exe"
-  RMDir /r "$INSTDIR\new"
+  RMDir "$INSTDIR\${UNPACKED}"
   RMDir "$INSTDIR"
   Delete "$SMPROGRAMS\${NAME}.lnk"
   DeleteRegValue HKCU "${LOGIN_KEY}" "${NAME}"
@@ -342,13 +356,20 @@ Function un.onInit
   ${EndIf}
 FunctionEnd
 
-; Deletes the folder on the stack with all that is in it. Of a link to another folder only the link
-; goes: `RMDir /r` would empty what it leads to, such as a folder of models on another disk.
+; Deletes the folder on the stack with all that is in it. Of a link to another folder, be it this one
+; or in it, only the link goes: `RMDir /r` would empty what it leads to, such as a folder of models on
+; another disk.
 Function un.DeleteFolder
   Exch $0
   Push $1
   Push $2
   Push $3
+  System::Call 'kernel32::GetFileAttributesW(w "$0") i .r3'
+  IntOp $3 $3 & 0x400
+  ${If} $3 <> 0 ; a link, or nothing at all
+    RMDir "$0"
+    Goto done
+  ${EndIf}
   FindFirst $1 $2 "$0\*.*"
   ${DoWhile} $2 != ""
     ${If} $2 != "."
@@ -368,6 +389,7 @@ Function un.DeleteFolder
   ${Loop}
   FindClose $1
   RMDir "$0"
+  done:
   Pop $3
   Pop $2
   Pop $1

@@ -21,9 +21,9 @@
 !insertmacro Text LEAVING "Inglenook leaves in order, if it runs" "Falls Inglenook läuft, beendet es sich geordnet"
 !insertmacro Text STILL_RUNS \
   "Inglenook still runs and its files cannot be changed. Quit it in the tray, close terminals in which nook runs, \
-  and try again. Nothing was changed." \
+  and try again. No file was changed." \
   "Inglenook läuft noch, darum lassen sich seine Dateien nicht ändern. Bitte in der Taskleiste beenden, Terminals \
-  schließen, in denen nook läuft, und noch einmal versuchen. Es wurde nichts geändert."
+  schließen, in denen nook läuft, und noch einmal versuchen. Keine Datei wurde geändert."
 !insertmacro Text NOT_WRITTEN \
   "Not every file could be put in place. Run this installer again." \
   "Nicht jede Datei ließ sich ablegen. Bitte dieses Programm noch einmal starten."
@@ -38,12 +38,12 @@
   "In der Firewall wurde keine Regel angelegt: Kein Administrator hat zugestimmt. Installiert ist Inglenook trotzdem."
 !insertmacro Text TOO_OLD "Inglenook needs Windows 10 or newer." "Inglenook braucht Windows 10 oder neuer."
 !insertmacro Text REMOVE_RULE \
-  "Remove the rule in the firewall too? Windows asks an administrator. A rule that stays lets nothing in any more." \
-  "Auch die Regel in der Firewall entfernen? Windows fragt einen Administrator. Bleibt sie, lässt sie nichts mehr herein."
+  "Remove the rule in the firewall too? Windows asks an administrator. A rule that stays is for programs of this name in this folder." \
+  "Auch die Regel in der Firewall entfernen? Windows fragt einen Administrator. Bleibt sie, gilt sie für Programme dieses Namens in diesem Ordner."
 !insertmacro Text ABOUT_REMOVAL \
   "The program, its entry in the start menu and its start at login." \
   "Das Programm, sein Eintrag im Startmenü und sein Start beim Anmelden."
-!insertmacro Text DATA "Models, chats, settings" "Modelle und Gespräche"
+!insertmacro Text DATA "Models, chats, settings" "Modelle, Gespräche, Einstellungen"
 !insertmacro Text ABOUT_DATA \
   "Everything that Inglenook keeps on this computer, with the key that makes it known to others: they must be paired \
   again. Models in a folder that you chose yourself stay." \

@@ -107,8 +107,14 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
     // Before anything is built for half an hour.
     let key = secret_key(options.key.as_deref())?;
     let notes = options.notes.as_deref().map(fs::read_to_string).transpose()?;
-    let mut packages = bundled(places, options, &[])?;
     let lacking = windows::missing_tools();
+    // Nobody reads what a CI system says of a release that looks complete.
+    ensure!(
+        lacking.is_empty() || !outside::in_ci(),
+        "a release of CI has packages for Windows, which take, on Debian, {}",
+        lacking.join(" ")
+    );
+    let mut packages = bundled(places, options, &[])?;
     if lacking.is_empty() {
         packages.extend(bundled(places, options, &WINDOWS)?);
     }
@@ -136,8 +142,6 @@ pub(crate) fn command(places: &Places, options: &ReleaseOptions) -> Result<()> {
     if !lacking.is_empty() {
         let lacking = lacking.join(" ");
         say::loud(&format!("nothing for Windows was made: that takes, on Debian, {lacking}"));
-        // Nobody reads what a CI system says of a release that looks complete.
-        ensure!(!outside::in_ci(), "a release of CI has packages for Windows");
     }
     Ok(())
 }

@@ -203,10 +203,14 @@ impl Computer {
     fn is_removed(&self, packages: &WindowsPackages) -> Result<()> {
         let secret = || self.wine.registry(CREDENTIAL_KEY, "Password");
         ensure!(secret().is_some(), "the key of this device is not where this test looks for it");
-        let theirs = self.folder.join("mine.txt");
+        let (theirs, deeper) = (self.folder.join("mine.txt"), self.folder.join("new"));
         fs::write(&theirs, "of somebody")?;
+        fs::create_dir(&deeper)?;
+        fs::write(deeper.join("mine.txt"), "of somebody")?;
         self.remove(&[])?;
-        ensure!(names_in(&self.folder)? == ["mine.txt"], "{:?} stays", names_in(&self.folder)?);
+        let left = names_in(&self.folder)?;
+        ensure!(left == ["mine.txt", "new"], "{left:?} stay");
+        ensure!(deeper.join("mine.txt").is_file(), "a folder of somebody was emptied");
         ensure!(!self.shortcut.exists(), "its entry in the start menu stays");
         ensure!(!self.starts_at_login(), "its start at login stays");
         ensure!(self.wine.registry(UNINSTALL_KEY, "DisplayVersion").is_none(), "it stays listed");
@@ -214,6 +218,7 @@ impl Computer {
         ensure!(self.data.join("models/of-a-person.gguf").is_file() && secret().is_some());
 
         fs::remove_file(theirs)?;
+        fs::remove_dir_all(deeper)?;
         self.install(packages.installer.as_os_str(), &[])?;
         let elsewhere = self.wine.drive().join("models");
         fs::create_dir(&elsewhere)?;
