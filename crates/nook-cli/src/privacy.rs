@@ -130,10 +130,11 @@ fn show(view: &PrivacyView) {
     if let Some(noise) = &view.noise {
         show_noise(noise);
     }
+    let positive = &view.controls.positive.recovered;
     let control = |it: &Control| if it.passed { "as it must be" } else { "NOT as it must be" };
     output::line(format!(
         "Controls: of the embedding itself {} are read ({}); of random numbers {} ({}).",
-        percent(view.controls.positive.recovered.highest().1),
+        percent(positive.nearest.min(positive.replay)),
         control(&view.controls.positive),
         percent(view.controls.negative.recovered.highest().1),
         control(&view.controls.negative),
@@ -182,13 +183,14 @@ fn short(attack: Attack) -> &'static str {
     }
 }
 
-/// A share as people read it: `97 %`, with a digit behind the point where it is small.
+/// A share as people read it: `97 %`, with a digit behind the point where it is small. Rounded down:
+/// all is said of nothing less.
 fn percent(share: f64) -> String {
-    let percent = share * 100.0;
+    let percent = share * 100.0 + 1e-9;
     if percent > 0.0 && percent < 9.95 && percent.fract().abs() > 0.05 {
         format!("{percent:.1} %")
     } else {
-        format!("{percent:.0} %")
+        format!("{:.0} %", percent.floor())
     }
 }
 
@@ -199,6 +201,6 @@ mod tests {
     #[test]
     fn shares_are_shown_as_people_read_them() {
         let shown = [0.0, 0.01, 0.016, 0.3, 0.999, 1.0, 10.0].map(percent);
-        assert_eq!(shown, ["0 %", "1 %", "1.6 %", "30 %", "100 %", "100 %", "1000 %"]);
+        assert_eq!(shown, ["0 %", "1 %", "1.6 %", "30 %", "99 %", "100 %", "1000 %"]);
     }
 }

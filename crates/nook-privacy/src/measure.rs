@@ -4,6 +4,7 @@
 //! helper would receive of them is made in every format, and three attacks read it cut by cut. The
 //! fourth, replay, then computes each candidate once for all cuts and ways of sending together.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use nalgebra::DMatrix;
@@ -34,6 +35,10 @@ pub const TOKENS_MAX: u32 = 256;
 /// Fewest tokens among which an attack looks, as far as the model has so many.
 pub const CANDIDATES_MIN: u32 = 64;
 
+/// For each token that is right, as many are tried at least where nobody says how many: among few
+/// others, a right one is found by luck.
+const WRONG_BESIDE_RIGHT: usize = 8;
+
 /// Most tokens among which an attack looks: their embeddings are in memory.
 pub const CANDIDATES_MAX: u32 = 4096;
 
@@ -61,6 +66,10 @@ const POSITIVE_MIN: f64 = 0.99;
 
 /// What may be read from random numbers by chance. Some tokens are frequent, so it is not zero.
 const NEGATIVE_MAX: f64 = 0.1;
+
+/// The same at a single place. Where few tokens are attacked, an attack that always says the same one
+/// is right about one of them.
+const NEGATIVE_PLACE_MAX: f64 = 0.3;
 
 /// Fewest random rows at each place: of few, chance reads too much too easily.
 const RANDOM_ROWS: usize = 64;
@@ -184,7 +193,7 @@ impl Meter {
     ) -> Result<PrivacyView, PrivacyError> {
         let (own, likely) = self.choices()?;
         let wanted = wish.candidates.unwrap_or_else(|| self.usual_candidates());
-        let wanted = wanted.clamp(1, CANDIDATES_MAX) as usize;
+        let wanted = wanted.clamp(CANDIDATES_MIN, CANDIDATES_MAX) as usize;
         let candidates = Candidates::choose(&self.model, wanted, self.right(), &likely)?;
         let learnt = self.learnt();
         let mut trials = self.read(wish.noise, &candidates, (&learnt, &own), progress)?;
@@ -203,7 +212,7 @@ impl Meter {
             candidates: count(candidates.ids.len()),
             controls: controls(&trials),
             cuts,
-            meaning: highest.meaning(),
+            meaning: highest.meaning(candidates.ids.len(), self.model.file().shape().vocabulary),
             highest,
             noise,
         })
@@ -230,13 +239,16 @@ impl Meter {
         Ok((own, likely))
     }
 
-    /// As many candidates as take some minutes.
+    /// As many candidates as take some minutes, but enough wrong ones beside each right one.
     fn usual_candidates(&self) -> u32 {
         let file = self.model.file();
         // About one weight a byte: more is said of small models than of large ones.
         let weights = file.weight_bytes(&ModelPart::whole(file.shape().layers)) as f64;
         let allowed = REPLAY_WORK / (weights * self.right().len() as f64).max(1.0);
-        (allowed as u32).clamp(CANDIDATES_MIN, CANDIDATES_USUAL)
+        let right: BTreeSet<&u32> = self.right().iter().collect();
+        let least = u32::try_from(WRONG_BESIDE_RIGHT * right.len()).unwrap_or(CANDIDATES_USUAL);
+        let least = least.clamp(CANDIDATES_MIN, CANDIDATES_USUAL);
+        (allowed as u32).clamp(least, CANDIDATES_USUAL)
     }
 
     /// The pieces of text that a probe learns from.
@@ -426,14 +438,23 @@ fn share(guesses: &[Option<u32>], right: impl Iterator<Item = Option<u32>>) -> f
 }
 
 fn controls(trials: &Trials) -> Controls {
-    let embedding = trials.done.iter().find(|trial| {
-        let sent = Sent { format: ActivationDtype::F32, content: Content::Plain };
-        trial.cut == 0 && trial.sent == sent
-    });
-    let read = embedding.map_or_else(Recovered::default, |trial| trial.recovered);
+    let plain = Sent { format: ActivationDtype::F32, content: Content::Plain };
+    let embedding = trials.done.iter().find(|trial| trial.cut == 0 && trial.sent == plain);
+    let mut read = embedding.map_or_else(Recovered::default, |trial| trial.recovered);
+    // Replay goes through all the layers: where it read less at one place, something is broken.
+    for trial in trials.done.iter().filter(|trial| trial.sent == plain) {
+        read.replay = read.replay.min(trial.recovered.replay);
+    }
     let is_random = |trial: &&Trial| matches!(trial.sent.content, Content::Random(_));
-    let random = trials.done.iter().filter(is_random).map(|trial| trial.recovered);
-    let by_chance = Recovered::mean(&random.collect::<Vec<_>>());
+    let random: Vec<&Trial> = trials.done.iter().filter(is_random).collect();
+    let mean = |of: &dyn Fn(&Trial) -> bool| {
+        let of: Vec<_> = random.iter().filter(|it| of(it)).map(|it| it.recovered).collect();
+        Recovered::mean(&of)
+    };
+    let by_chance = mean(&|_| true);
+    // One place that is broken must not hide among the others.
+    let at_worst = random.iter().map(|it| mean(&|other| other.cut == it.cut).highest().1);
+    let at_worst = at_worst.fold(0.0, f64::max);
     Controls {
         positive: Control {
             recovered: read,
@@ -443,7 +464,7 @@ fn controls(trials: &Trials) -> Controls {
         negative: Control {
             recovered: by_chance,
             limit: NEGATIVE_MAX,
-            passed: by_chance.highest().1 <= NEGATIVE_MAX,
+            passed: by_chance.highest().1 <= NEGATIVE_MAX && at_worst <= NEGATIVE_PLACE_MAX,
         },
     }
 }
@@ -496,18 +517,19 @@ mod tests {
             recovered: Recovered { nearest: replay, replay, ..Recovered::default() },
             next: 0.0,
         };
-        let of = |positive, negative| {
+        let of = |positive, inner, negative| {
             let done = vec![
                 trial(0, Content::Plain, positive),
-                trial(1, Content::Plain, 0.3),
+                trial(1, Content::Plain, inner),
                 trial(0, Content::Random(0), 0.0),
                 trial(1, Content::Random(0), negative),
             ];
             let controls = controls(&Trials { done, ..Trials::default() });
             (controls.positive.passed, controls.negative.passed)
         };
-        assert_eq!(of(1.0, 0.04), (true, true));
-        assert_eq!(of(0.9, 0.04), (false, true));
-        assert_eq!(of(1.0, 0.3), (true, false));
+        assert_eq!(of(1.0, 1.0, 0.04), (true, true));
+        assert_eq!(of(0.9, 1.0, 0.04), (false, true));
+        assert_eq!(of(1.0, 0.9, 0.04), (false, true), "replay broke behind the embedding");
+        assert_eq!(of(1.0, 1.0, 0.3), (true, false));
     }
 }

@@ -6,6 +6,7 @@
 //! likely token; of it is counted how many tokens are still the most likely ones with noise, each
 //! behind the tokens of that reply. So one other token does not make all behind it count as other.
 
+use nook_base::ActivationDtype;
 use nook_base::ModelPart;
 use nook_model::{Input, LoadedModel, LogitRows, Output};
 
@@ -110,10 +111,12 @@ impl<'a> Quality<'a> {
         each: &mut dyn FnMut(u32, &[f32]),
     ) -> Result<(), PrivacyError> {
         let width = self.model.file().shape().row as usize;
-        let came = sent.received(&sequence.rows, width, seed);
-        let came = came.as_deref().unwrap_or(&sequence.rows);
+        // Where the format does not hold such numbers, f32 travels, as on the wire; the noise stays.
+        let wide = Sent { format: ActivationDtype::F32, ..sent };
+        let received = |sent: Sent| sent.received(&sequence.rows, width, seed);
+        let came = received(sent).or_else(|| received(wide)).ok_or(PrivacyError::NotFinite)?;
         let mut at = 0;
-        walk::logits(self.model, self.rest, Input::Hidden(came), &mut |row| {
+        walk::logits(self.model, self.rest, Input::Hidden(&came), &mut |row| {
             if let Some(next) = sequence.ids.get(at + 1).filter(|_| at >= sequence.from) {
                 each(*next, row);
             }

@@ -119,10 +119,11 @@ pub struct Highest {
 /// Whether the attacks themselves can be believed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Controls {
-    /// The embedding itself, from which nearest embedding and replay must read (nearly) all.
+    /// The embedding itself, from which nearest embedding must read (nearly) all; of replay the place
+    /// where it read least, which must be as much.
     pub positive: Control,
     /// Random numbers in place of activations, from which no attack may read more than chance; the
-    /// mean of all places.
+    /// mean of all places, none of which may be far above it.
     pub negative: Control,
 }
 
@@ -231,12 +232,16 @@ impl Highest {
     }
 
     /// It in a sentence for people. Promises nothing: other attacks may read more.
-    pub(crate) fn meaning(&self) -> String {
-        // Rounded down: it says "at least".
-        let of_hundred = (self.recovered * 100.0).floor();
+    pub(crate) fn meaning(&self, candidates: usize, vocabulary: u32) -> String {
+        // Rounded down: it says "at least". Shares are counts of few tokens, so nothing is lost.
+        let of_hundred = (self.recovered * 100.0 + 1e-9).floor();
+        let among = match candidates < vocabulary as usize {
+            true => format!(", among {candidates} of the {vocabulary} that it knows"),
+            false => String::new(),
+        };
         format!(
             "Whoever owns a helping computer and wants to can read at least {of_hundred} of 100 pieces of \
-             words that it computes with, by a known method ({}). Other methods may read more.",
+             words that it computes with, by a known method ({}){among}. Other methods may read more.",
             self.attack.name()
         )
     }
@@ -261,7 +266,9 @@ mod tests {
         ];
         let highest = Highest::of(&cuts).unwrap();
         assert_eq!((highest.attack, highest.layers_before), (Attack::Replay, 2));
-        let meaning = highest.meaning();
+        let meaning = highest.meaning(96, 512);
+        assert!(meaning.contains("among 96 of the 512"), "{meaning}");
+        assert!(!highest.meaning(512, 512).contains("among"));
         assert!(meaning.contains("at least 99 of 100"), "{meaning}");
         assert!(meaning.contains("replay matching"), "{meaning}");
         assert_eq!(Highest::of(&cuts[..1]), None);
@@ -288,7 +295,7 @@ mod tests {
             tokens: 5,
             learnt_tokens: 6,
             candidates: 7,
-            meaning: highest.meaning(),
+            meaning: highest.meaning(4, 4),
             highest,
             cuts,
             controls: Controls { positive: control, negative: control },

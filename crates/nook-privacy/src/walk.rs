@@ -131,9 +131,9 @@ pub(crate) fn logits(
             Input::Tokens(ids) => Input::Tokens(&ids[from..to]),
             Input::Hidden(rows) => Input::Hidden(&rows[from * row..to * row]),
         };
-        if let Output::Logits { values, .. } = session.step(model, input, LogitRows::All)? {
-            values.chunks_exact(vocabulary).for_each(&mut *each);
-        }
+        let output = session.step(model, input, LogitRows::All)?;
+        let Output::Logits { values, .. } = output else { return Err(PrivacyError::Size) };
+        values.chunks_exact(vocabulary).for_each(&mut *each);
     }
     Ok(())
 }

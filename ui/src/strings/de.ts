@@ -211,7 +211,7 @@ export const de: Strings = {
     meterAlone: 'Kein anderes Gerät nimmt teil: Alles bleibt auf diesem Computer.',
     meterTogether: (names, count) => `${names} ${count === 1 ? 'kann' : 'können'} an deinen Antworten teilnehmen.`,
     read: 'Was ein Helfer lesen könnte',
-    readText: 'Mit bekannten Verfahren alles: von 100 Wortstücken 100, wo auch immer die zwei gemessenen Modelle geteilt werden. Rauschen auf den Zahlen verdirbt Antworten, lange bevor es ein Wort verbirgt; darum gibt es keinen Schalter dafür.',
+    readText: 'Mit bekannten Verfahren alles: von 100 Wortstücken 100, wo auch immer die zwei gemessenen Modelle geteilt werden. Rauschen auf den Zahlen verdarb ihre Antworten, bevor es ein Wort verbarg; darum gibt es keinen Schalter dafür.',
     readHow: 'Ein eigenes Modell misst man so, in einem Terminal:',
     keepHere: 'Ein einzelnes Gespräch bleibt mit seinem Schalter „Nur dieser Computer“ auf diesem Computer.',
     whole: 'Ganze Antworten auf meinen eigenen Geräten',

@@ -218,7 +218,7 @@ export const en = {
     meterAlone: 'No other device takes part: everything stays on this computer.',
     meterTogether: ((names) => `${names} can take part in your replies.`) as Together,
     read: 'What a helper could read',
-    readText: 'With known methods, all of it: of 100 pieces of words, 100, wherever the two models that were measured are divided. Noise on the numbers spoils replies long before it hides a word, so there is no switch for it.',
+    readText: 'With known methods, all of it: of 100 pieces of words, 100, wherever the two models that were measured are divided. Noise on the numbers spoilt their replies before it hid a word, so there is no switch for it.',
     readHow: 'To measure a model of your own, in a terminal:',
     keepHere: 'A single chat is kept on this computer by its switch “Only this computer”.',
     whole: 'Whole replies on my own devices',
