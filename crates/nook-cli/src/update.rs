@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use nook_api::NodeCalls as _;
-use nook_base::clock;
+use nook_base::{ErrorCode, clock};
 use nook_control::{Client, ClientError};
 use nook_update::{
     Claim, InstallError, Installed, Offer, Portable, SwapStage, UpdateError, Updates,
@@ -195,13 +195,16 @@ impl Run {
         }
     }
 
-    /// Orders the restart. A node that leaves just now answers no more, which is no refusal.
+    /// Orders the restart. A node that leaves just now answers no more, or that it is being closed:
+    /// neither is a refusal, and what comes of it shows.
     async fn order(&self, client: &Client, prefix: &Path) -> anyhow::Result<()> {
-        if let Err(error @ ClientError::Refused(_)) = client.restart_when_quiet().await {
-            at(prefix, Portable::abandon).await?;
-            bail!("{error} Or end it first, then run `nook update --now` again.");
+        match client.restart_when_quiet().await {
+            Err(error @ ClientError::Refused(_)) if !is_leaving(&error) => {
+                at(prefix, Portable::abandon).await?;
+                bail!("{error} Or end it first, then run `nook update --now` again.");
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether the process of the node is there: the one that had the data folder last.
@@ -325,6 +328,11 @@ impl Silence {
     }
 }
 
+/// Whether the node takes no order because it leaves already, as it was ordered to or by itself.
+fn is_leaving(error: &ClientError) -> bool {
+    matches!(error, ClientError::Refused(problem) if problem.code == ErrorCode::Draining.name())
+}
+
 /// Whether there is such a process. One that has ended and that nobody has asked about is none.
 fn is_alive(process: u32) -> bool {
     use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
@@ -364,6 +372,8 @@ async fn until_it_answers(client: &Client, limit: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use nook_api::NodeError;
+
     use super::*;
 
     #[test]
@@ -379,6 +389,13 @@ mod tests {
         // Started again by whoever looks after it, and ended again, more than once.
         let mut again = Silence::default();
         assert!((0..100).all(|second| !again.is_the_end(at(second), second % 12 == 0)));
+    }
+
+    #[test]
+    fn a_node_that_leaves_already_refuses_nothing() {
+        let refused = |error: NodeError| ClientError::Refused(error.into());
+        assert!(is_leaving(&refused(NodeError::gone())));
+        assert!(!is_leaving(&refused(NodeError::from(ErrorCode::Busy))));
     }
 
     #[test]
