@@ -350,6 +350,10 @@ struct ReplySummary {
     /// What was predicted before it began; absent where nothing was, because it was to stay here.
     #[serde(default)]
     pub predicted: Option<PredictedView>,
+    /// Names of helpers that had other replies to make meanwhile: this one took turns with them,
+    /// and is slower for it than was predicted where they came later.
+    #[serde(default)]
+    pub shared: Vec<String>,
 }
 }
 
@@ -392,7 +396,7 @@ enum ReplyEvent {
         /// How long it has thought, in milliseconds.
         ms: u64,
     },
-    /// A device became slow, was lost, or is well again.
+    /// A device became slow, has other replies to make too, was lost, or is well again.
     ShardStatus {
         /// Name of the device.
         device: String,
@@ -437,6 +441,8 @@ enum ShardState {
     Online,
     /// Late.
     Degraded,
+    /// Has other replies to make too: this one takes turns with them.
+    Shared,
     /// Gone, or not to be believed.
     Lost,
     /// Gone, and nobody can go on without it: the reply waits until it is back.

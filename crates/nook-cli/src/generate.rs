@@ -33,6 +33,8 @@ pub(crate) struct Report {
     total_ms: f64,
     timeline: Vec<PartView>,
     predicted: Option<PredictedView>,
+    /// Names of helpers that had other replies to make meanwhile.
+    shared: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -181,6 +183,7 @@ impl Report {
             total_ms: summary.total_ms,
             timeline: summary.timeline,
             predicted: summary.predicted,
+            shared: summary.shared,
         }
     }
 
@@ -199,11 +202,16 @@ impl Report {
         self.route.iter().map(leg).collect::<Vec<_>>().join(" → ")
     }
 
-    /// What stands under a reply: how fast it was, how fast it was to be, and who computed it.
+    /// What stands under a reply: how fast it was, how fast it was to be, who computed it, and
+    /// which of them had more to do.
     pub(crate) fn footer(&self) -> String {
         let predicted = self.predicted.map_or_else(String::new, |it| predicted_words(&it));
+        let shared = match self.shared.as_slice() {
+            [] => String::new(),
+            devices => format!("; other replies at the same time: {}", devices.join(", ")),
+        };
         format!(
-            "{} tokens, {:.1} tokens/s{predicted}, first after {:.0} ms; {}",
+            "{} tokens, {:.1} tokens/s{predicted}, first after {:.0} ms; {}{shared}",
             self.ids.len(),
             self.tokens_per_second,
             self.first_token_ms,
@@ -240,4 +248,31 @@ fn legs(route: &RouteView) -> Vec<Leg> {
         head: leg.head,
     };
     route.legs.iter().map(leg).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_footer_names_helpers_that_had_more_to_do() {
+        let report = |shared: &[&str]| Report {
+            model: "ember".to_owned(),
+            prompt_ids: vec![1],
+            ids: vec![2, 3],
+            text: "Once".to_owned(),
+            finish_reason: FinishReason::Stop,
+            route: Vec::new(),
+            tokens_per_second: 9.0,
+            first_token_ms: 20.0,
+            failovers: Vec::new(),
+            total_ms: 150.0,
+            timeline: Vec::new(),
+            predicted: None,
+            shared: shared.iter().map(|&name| name.to_owned()).collect(),
+        };
+        assert_eq!(report(&[]).footer(), "2 tokens, 9.0 tokens/s, first after 20 ms; ");
+        let told = report(&["Study PC", "Attic"]).footer();
+        assert!(told.ends_with("; other replies at the same time: Study PC, Attic"), "{told}");
+    }
 }

@@ -82,6 +82,7 @@ fn past(reply: &PastReplyView, now: u64) -> Vec<String> {
     let later = happened.iter().map(|happened| match happened {
         HappenedView::Lost { device } => format!("    {device} was lost"),
         HappenedView::Awaited { device } => format!("    waited for {device}"),
+        HappenedView::Shared { device } => format!("    {device} had other replies to make too"),
         HappenedView::TookOver { failover, route: over } => format!(
             "    {} took over from {} after {} tokens, in {:.1} s: {}",
             failover.to,

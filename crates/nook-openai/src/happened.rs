@@ -12,11 +12,11 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Happened {
-    /// A device of the reply is late, lost, there again, or waited for because nobody can go on
-    /// without it.
+    /// A device of the reply is late, has other replies to make too, is lost, there again, or
+    /// waited for because nobody can go on without it.
     ShardStatus {
         device: String,
-        /// `online`, `degraded`, `lost` or `awaited`.
+        /// `online`, `degraded`, `shared`, `lost` or `awaited`.
         status: &'static str,
     },
     /// Another device took over.
@@ -55,6 +55,8 @@ pub(crate) struct Computed {
     pub(crate) predicted_alone: Option<f64>,
     /// The same with other devices, whether they were used or not; null where none could help.
     pub(crate) predicted_together: Option<f64>,
+    /// Devices that had other replies to make at the same time: this one took turns with them.
+    pub(crate) shared: Vec<String>,
 }
 
 /// What one device computed.
@@ -71,6 +73,7 @@ impl Happened {
         let status = match status {
             ShardState::Online => "online",
             ShardState::Degraded => "degraded",
+            ShardState::Shared => "shared",
             ShardState::Lost => "lost",
             ShardState::Awaited => "awaited",
         };
@@ -111,6 +114,7 @@ impl From<&ReplySummary> for Computed {
             tokens_per_second: summary.tokens_per_second,
             predicted_alone: predicted.and_then(|it| it.alone).map(speed),
             predicted_together: predicted.and_then(|it| it.together).map(speed),
+            shared: summary.shared.clone(),
         }
     }
 }

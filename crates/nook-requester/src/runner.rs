@@ -214,6 +214,7 @@ impl Runner {
             last: None,
             tokens: 0,
             failovers: Vec::new(),
+            shared: Vec::new(),
             predicted: None,
             notes: self.events.clone(),
         };

@@ -50,6 +50,9 @@ pub struct Told {
     pub awaited: Vec<String>,
     /// Devices that were told to be late, in that order.
     pub late: Vec<String>,
+    /// Devices that were told to have other replies to make too, in that order; behind the end
+    /// those that the summary names.
+    pub shared: Vec<String>,
     /// Whether this device took over layers.
     pub fell_back: bool,
     /// Tokens of the prompt that were not computed, because an earlier reply had left them.
@@ -240,6 +243,14 @@ impl Replying {
         Ok(&self.told)
     }
 
+    /// Follows the reply until a helper is told to have other replies to make too.
+    pub async fn until_shared(&mut self) -> anyhow::Result<&Told> {
+        while self.told.shared.is_empty() {
+            anyhow::ensure!(self.step().await?, "no helper was shared: {:?}", self.told);
+        }
+        Ok(&self.told)
+    }
+
     /// Follows the reply to its end, good or bad.
     pub async fn end(mut self) -> anyhow::Result<Told> {
         while self.step().await? {}
@@ -273,7 +284,10 @@ impl Replying {
             ReplyEvent::ShardStatus { device, status: ShardState::Degraded } => {
                 told.late.push(device);
             }
-            ReplyEvent::ShardStatus { .. } => {}
+            ReplyEvent::ShardStatus { device, status: ShardState::Shared } => {
+                told.shared.push(device);
+            }
+            ReplyEvent::ShardStatus { device: _, status: ShardState::Online } => {}
             ReplyEvent::ShardFailover { failover, route } => {
                 told.failovers.push(failover);
                 told.route = legs(&route);
@@ -291,6 +305,7 @@ impl Replying {
                 told.tokens_per_second = summary.tokens_per_second;
                 told.predicted = summary.predicted;
                 told.timeline = summary.timeline;
+                told.shared = summary.shared;
                 told.finish = Some(summary.finish_reason);
                 return Ok(false);
             }

@@ -3,8 +3,13 @@
 
 use std::process::Command;
 
-use nook_api::views::{ChatRole, FinishReason, PartView, WorkView};
-use nook_testkit::{Household, NodePlan, Secrets, Signal, Told, Wish, nook};
+use nook_api::views::{
+    ChatRole, FinishReason, HappenedView, PartView, PipelineView, Trust, WorkView,
+};
+use nook_testkit::{Device, Household, NodePlan, Secrets, Signal, Told, Wish, nook};
+use nook_wire::Message;
+
+use crate::refusals::{digest, open};
 
 const ASKING: &str = "Kitchen laptop";
 const STUDY: &str = "Study PC";
@@ -108,6 +113,31 @@ async fn after_a_loss_both_are_told_each_with_its_tokens() -> anyhow::Result<()>
     assert!(relief.prompt.positions + relief.reply.positions >= again, "{relief:?}");
     let [stayed] = of(&told, ATTIC)[..] else { panic!("{:?}", told.timeline) };
     assert_eq!((stayed.first_token, stayed.last_token), (1, TOKENS));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_helper_that_somebody_else_asks_meanwhile_is_told_during_the_reply_and_behind_it()
+-> anyhow::Result<()> {
+    let house = house().await?;
+    let (asking, study) = (house.asking(), house.node(1));
+    // Its worker is there from now on.
+    asking.answer(&wish()).await?;
+    let mut neighbour = Device::start("Neighbour")?;
+    let peer = neighbour.pair_with(study, Trust::Trusted).await?;
+    let link = neighbour.until_linked(peer).await?;
+    let (mut reply, held) = asking.held_reply(&wish(), 5).await?;
+    let mut call = link.mux().open_call().await?;
+    call.send(Message::Open(open(digest(study).await?, 1, 2))).await?;
+    assert!(matches!(call.recv().await?, Message::Opened { .. }));
+    assert_eq!(reply.until_shared().await?.shared, [STUDY]);
+    drop(held);
+    let told = reply.whole().await?;
+    check(&told);
+    assert_eq!(told.shared, [STUDY]);
+    let shared = HappenedView::Shared { device: STUDY.to_owned() };
+    let is_told = |view: &PipelineView| view.past.iter().any(|it| it.happened.contains(&shared));
+    asking.until_pipeline("the list of past replies tells it", is_told).await?;
     Ok(())
 }
 

@@ -526,7 +526,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     }
     const seconds = Math.max(0.001, (Date.now() - started) / 1000);
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
-      route, tokens_per_second: tokens.length / seconds, first_token_ms: 412,
+      route, tokens_per_second: tokens.length / seconds, first_token_ms: 412, shared: [],
       resumed_tokens: 0, computed_tokens: 24 + tokens.length, failovers,
       total_ms: 412 + seconds * 1000, timeline: timelineOf(route, 24, tokens.length), predicted: PREDICTED };
     reply.finish = 'complete';

@@ -11,7 +11,7 @@ const at = (tokens_per_second: number): PredictionView =>
 function said(predicted: ReplySummary['predicted'], tokens = 8): string {
   const summary: ReplySummary = {
     model: 'm', finish_reason: 'stop', prompt_tokens: 1, completion_tokens: tokens, route: { legs: [] }, tokens_per_second: 1,
-    first_token_ms: 1, resumed_tokens: 0, computed_tokens: 0, failovers: [], total_ms: 1, timeline: [], predicted,
+    first_token_ms: 1, resumed_tokens: 0, computed_tokens: 0, failovers: [], total_ms: 1, timeline: [], predicted, shared: [],
   };
   // Four words of eight tokens: half as many words as tokens a second.
   return predictedText(summary, 'one two three four');

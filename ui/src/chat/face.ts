@@ -27,6 +27,8 @@ export interface ReplyFace {
   cut: string | null;
   /** What it waits for at the moment. */
   note: string | null;
+  /** Names of helpers that have other replies to make too: now, or at any time of a reply that has ended. */
+  shared: readonly string[];
   wordsPerSecond: number | null;
   firstWordMs: number | null;
   finish: MessageFinish;
@@ -62,6 +64,7 @@ export function faceOf(message: MessageView): ReplyFace {
     marks: marksOf(begunOf(message)),
     cut,
     note: null,
+    shared: summary?.shared ?? [],
     wordsPerSecond: summary === null ? null : summarySpeed(summary, saidAndThought(message)),
     firstWordMs: summary?.first_token_ms ?? null,
     finish,

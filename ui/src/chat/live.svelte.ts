@@ -32,6 +32,7 @@ export class LiveReply implements ReplyFace {
   marks = $state.raw<readonly Mark[]>([]);
   cut = $state<string | null>(null);
   note = $state<string | null>(null);
+  shared = $state.raw<readonly string[]>([]);
   summary = $state.raw<ReplySummary | null>(null);
   wordsPerSecond = $state<number | null>(null);
   firstWordMs = $state<number | null>(null);
@@ -92,6 +93,8 @@ export class LiveReply implements ReplyFace {
         break;
       case 'shard_status':
         this.note = statusNote(event.device, event.status);
+        this.shared = this.shared.filter((device) => device !== event.device);
+        if (event.status === 'shared') this.shared = [...this.shared, event.device];
         break;
       case 'shard_failover':
         this.#failovers.push({ ...event.failover, after_tokens: this.#tokensBefore + event.failover.after_tokens });
@@ -151,6 +154,7 @@ export class LiveReply implements ReplyFace {
 
   #finish(summary: ReplySummary): void {
     this.summary = summary;
+    this.shared = summary.shared;
     this.finish = summary.finish_reason === 'length' ? 'length' : 'complete';
     this.route = summary.route;
     this.wordsPerSecond = summarySpeed(summary, saidAndThought(this)) ?? this.wordsPerSecond;
@@ -164,6 +168,7 @@ function statusNote(device: string, status: ShardState): string | null {
   switch (status) {
     case 'online': return null;
     case 'degraded': return t.chat.slow(device);
+    case 'shared': return null;
     case 'lost': return t.chat.lost(device);
     case 'awaited': return t.chat.awaited(device);
   }

@@ -20,6 +20,7 @@ const summary = {
   total_ms: 900,
   timeline: [],
   predicted: null,
+  shared: [],
 };
 
 beforeEach(() => { vi.useFakeTimers(); });
@@ -81,6 +82,20 @@ it('marks a hand-over at the very place and goes on', () => {
   reply.take({ kind: 'shard_failover', failover, route });
   expect(reply.note).toBeNull();
   expect(reply.marks).toEqual([{ at: 9, text: 'Dad’s PC dropped out; Mum’s laptop took over in 0.3 s' }]);
+});
+
+it('names helpers that have other replies to make too, for as long as they have, and all of them in the end', () => {
+  const reply = new LiveReply();
+  reply.take(delta('Once'));
+  reply.take({ kind: 'shard_status', device: 'Dad’s PC', status: 'shared' });
+  reply.take({ kind: 'shard_status', device: 'Attic', status: 'shared' });
+  reply.take(delta(' upon', 2));
+  expect(reply.shared).toEqual(['Dad’s PC', 'Attic']);
+  expect(reply.note).toBeNull();
+  reply.take({ kind: 'shard_status', device: 'Dad’s PC', status: 'online' });
+  expect(reply.shared).toEqual(['Attic']);
+  reply.take({ kind: 'done', summary: { ...summary, shared: ['Dad’s PC', 'Attic'] } });
+  expect(reply.shared).toEqual(['Dad’s PC', 'Attic']);
 });
 
 it('says for whom it waits, and what is lost when that device does not come back', () => {

@@ -13,6 +13,10 @@ device: string, } | { "kind": "awaited",
 /**
  * Its name.
  */
+device: string, } | { "kind": "shared", 
+/**
+ * Its name.
+ */
 device: string, } | { "kind": "took_over", 
 /**
  * The hand-over.

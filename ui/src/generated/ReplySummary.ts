@@ -62,4 +62,9 @@ timeline: Array<PartView>,
 /**
  * What was predicted before it began; absent where nothing was, because it was to stay here.
  */
-predicted: PredictedView | null, };
+predicted: PredictedView | null, 
+/**
+ * Names of helpers that had other replies to make meanwhile: this one took turns with them,
+ * and is slower for it than was predicted where they came later.
+ */
+shared: Array<string>, };

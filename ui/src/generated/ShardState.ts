@@ -3,4 +3,4 @@
 /**
  * How a device that takes part in a reply is.
  */
-export type ShardState = "online" | "degraded" | "lost" | "awaited";
+export type ShardState = "online" | "degraded" | "shared" | "lost" | "awaited";

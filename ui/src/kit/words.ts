@@ -96,6 +96,6 @@ export function calendarDay(day: number): string {
 }
 
 /** Names in a row: `Dad’s PC and Mum’s laptop`. */
-export function listOf(names: string[]): string {
+export function listOf(names: readonly string[]): string {
   return new Intl.ListFormat(locale, { type: 'conjunction' }).format(names);
 }

@@ -17,6 +17,7 @@ export function happenedWords(happened: HappenedView): string {
   switch (happened.kind) {
     case 'lost': return t.past.lost(happened.device);
     case 'awaited': return t.past.awaited(happened.device);
+    case 'shared': return t.past.shared(happened.device);
     case 'took_over': {
       const { to, from, after_tokens, pause_ms } = happened.failover;
       return t.past.tookOver(to, from, whole(after_tokens), seconds(pause_ms));

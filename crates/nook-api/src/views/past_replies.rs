@@ -36,6 +36,11 @@ enum HappenedView {
         /// Its name.
         device: String,
     },
+    /// A helper had other replies to make too.
+    Shared {
+        /// Its name.
+        device: String,
+    },
     /// Others took over.
     TookOver {
         /// The hand-over.

@@ -531,6 +531,7 @@ mod tests {
             total_ms: 4.0,
             timeline: vec![part(1, 2)],
             predicted: None,
+            shared: Vec::new(),
         };
         let pieces = vec![
             piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),

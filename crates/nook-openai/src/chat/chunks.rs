@@ -223,6 +223,7 @@ mod tests {
             total_ms: 0.0,
             timeline: Vec::new(),
             predicted: None,
+            shared: Vec::new(),
         };
         ReplyEvent::Done { summary }
     }
@@ -313,7 +314,7 @@ mod tests {
                 serde_json::json!({"event": "fallback_to_local"}),
                 serde_json::json!({"event": "done", "route": [], "failovers": [],
                     "first_token_ms": 0.0, "tokens_per_second": 0.0,
-                    "predicted_alone": null, "predicted_together": null}),
+                    "predicted_alone": null, "predicted_together": null, "shared": []}),
             ]
         );
         assert!(!bytes.contains("\n:") && bytes.ends_with("data: [DONE]\n\n"), "{bytes}");

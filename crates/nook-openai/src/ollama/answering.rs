@@ -239,6 +239,7 @@ mod tests {
             total_ms: 5.0,
             timeline: Vec::new(),
             predicted: None,
+            shared: Vec::new(),
         }
     }
 

@@ -40,6 +40,9 @@ impl Passed {
             ReplyEvent::ShardStatus { device, status: ShardState::Awaited } => {
                 HappenedView::Awaited { device: device.clone() }
             }
+            ReplyEvent::ShardStatus { device, status: ShardState::Shared } => {
+                HappenedView::Shared { device: device.clone() }
+            }
             ReplyEvent::ShardFailover { failover, route } => {
                 HappenedView::TookOver { failover: failover.clone(), route: route.clone() }
             }
@@ -109,7 +112,9 @@ impl PastReplies {
                 HappenedView::TookOver { route, .. } | HappenedView::TookOverHere { route } => {
                     Some(route)
                 }
-                HappenedView::Lost { .. } | HappenedView::Awaited { .. } => None,
+                HappenedView::Lost { .. }
+                | HappenedView::Awaited { .. }
+                | HappenedView::Shared { .. } => None,
             });
             !has(&reply.route) && !later.any(has)
         });

@@ -4,6 +4,7 @@ mod caches;
 mod handing;
 mod leaving;
 mod opening;
+mod sharing;
 
 pub(crate) use opening::local_call;
 
@@ -111,6 +112,8 @@ pub(crate) struct Generation {
     leaving: Vec<JoinHandle<()>>,
     /// What the reply waits for, until the next token; no more than attempts may be given up.
     awaited: Vec<Arc<Awaited>>,
+    /// Helpers that make other replies too.
+    turns: sharing::Turns,
     /// Whether the pipeline was told that nobody wants the reply any more.
     stopping: bool,
     heard: mpsc::Receiver<CallEvent>,
@@ -193,6 +196,7 @@ impl Generation {
             key: setup.key,
             leaving: Vec::new(),
             awaited: Vec::new(),
+            turns: sharing::Turns::default(),
             stopping: false,
             heard,
             hear,
@@ -245,22 +249,35 @@ impl Generation {
         }
     }
 
-    /// Waits for whatever happens next.
+    /// Waits for whatever happens next to the pipeline.
     async fn next_event(&mut self) -> Event {
-        let deadline = self.pipeline.next_deadline();
-        let late = async {
-            match deadline {
-                Some(at) => tokio::time::sleep_until(at.into()).await,
-                None => std::future::pending().await,
+        loop {
+            if let Some(event) = self.what_happens().await {
+                return event;
             }
+            if self.tell_turns().await.is_err() {
+                self.stopping = true;
+                return Event::Cancel;
+            }
+        }
+    }
+
+    /// Waits for the next event; none where it is only to be looked who takes turns at a helper.
+    async fn what_happens(&mut self) -> Option<Event> {
+        let until = async |deadline: Option<Instant>| match deadline {
+            Some(at) => tokio::time::sleep_until(at.into()).await,
+            None => std::future::pending().await,
         };
-        tokio::select! {
+        let (late, turns_due) = (until(self.pipeline.next_deadline()), until(self.turns.due()));
+        Some(tokio::select! {
             biased;
             () = self.tasks.token().cancelled() => Event::Cancel,
             () = self.sink.events.closed(), if !self.stopping => {
                 self.stopping = true;
                 Event::Cancel
             }
+            Ok(()) = self.sink.book.changed() => return None,
+            () = turns_due => return None,
             Some(heard) = self.heard.recv() => match heard {
                 CallEvent::Pipeline(event @ Event::Draining { attempt }) => {
                     match self.offer_of_caches(attempt) {
@@ -279,7 +296,7 @@ impl Generation {
                 CallEvent::Caches { attempt, pieces } => self.handovers.came(attempt, pieces),
             },
             () = late => Event::Tick,
-        }
+        })
     }
 
     async fn perform(&mut self, action: Action) -> Result<(), Over> {

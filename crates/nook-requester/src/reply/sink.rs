@@ -47,6 +47,8 @@ pub(crate) struct ReplySink {
     pub(crate) last: Option<Instant>,
     pub(crate) tokens: u32,
     pub(crate) failovers: Vec<FailoverView>,
+    /// Helpers that had other replies to make meanwhile, in the order in which that was noticed.
+    pub(crate) shared: Vec<PeerId>,
     /// What was predicted before it began.
     pub(crate) predicted: Option<PredictedView>,
     /// What is learned about other devices is told here.
@@ -130,6 +132,13 @@ impl ReplySink {
         };
         self.failovers.push(failover.clone());
         failover
+    }
+
+    /// Keeps that a helper has other replies to make too.
+    pub(crate) fn note_shared(&mut self, peer: PeerId) {
+        if !self.shared.contains(&peer) {
+            self.shared.push(peer);
+        }
     }
 
     /// What the pipeline reports, for people and counters.
@@ -325,6 +334,7 @@ impl ReplySink {
                 .map_or(first_token_ms, |last| last.duration_since(self.asked).as_secs_f64() * 1e3),
             timeline: self.timeline(&measure.hops, prompt_tokens),
             predicted: self.predicted,
+            shared: self.shared.iter().map(|peer| self.name(Place::Peer(*peer))).collect(),
         }
     }
 

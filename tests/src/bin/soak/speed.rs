@@ -38,6 +38,8 @@ pub(crate) struct Speed {
     lost: usize,
     /// Devices that were late.
     late: usize,
+    /// Devices that were told to have other replies to make too.
+    shared: usize,
     /// What the others did and were waited for, one after the other.
     waits: String,
 }
@@ -75,23 +77,23 @@ impl Speed {
     /// Of a reply that several devices have made to its end; none where it was too short.
     pub(crate) fn of(told: &Told) -> Option<Self> {
         let lost = told.lost.len() + told.failovers.len() + usize::from(told.fell_back);
-        let (predicted, late) = (told.predicted, told.late.len());
+        let (predicted, late, shared) = (told.predicted, told.late.len(), told.shared.len());
         let waits = told.timeline.iter().map(wait).collect::<Vec<_>>().join("; ");
-        Some(Self { together: Pace::of(told)?, alone: None, predicted, lost, late, waits })
+        Some(Self { together: Pace::of(told)?, alone: None, predicted, lost, late, shared, waits })
     }
 
-    /// Why it was known before that it would be slow; absent where it was not.
+    /// Why its reader was told that it would be slow, before it began or when it came to be so;
+    /// absent where nothing was said.
     fn foretold(&self) -> Option<&'static str> {
         if self.lost > 0 {
             return Some("a helper was lost");
         }
-        let predicted = self.predicted?;
-        match (predicted.alone, predicted.together) {
-            (None, Some(_)) => Some("it cannot be made alone"),
-            (Some(alone), Some(together)) if alone.total_ms < together.total_ms * SLOW => {
+        match self.predicted.map(|it| (it.alone, it.together)) {
+            Some((None, Some(_))) => Some("it cannot be made alone"),
+            Some((Some(alone), Some(together))) if alone.total_ms < together.total_ms * SLOW => {
                 Some("so it was predicted")
             }
-            _ => None,
+            _ => (self.shared > 0).then_some("a helper had other replies to make too"),
         }
     }
 
@@ -195,6 +197,7 @@ mod tests {
             predicted: predicted(Some(1000.0), 900.0),
             lost: 0,
             late: 0,
+            shared: 0,
             waits: "PC: waited".to_owned(),
         };
         let fast = speed(1100.0, 1000.0);
@@ -203,13 +206,19 @@ mod tests {
         let lost = Speed { lost: 1, ..speed(9000.0, 1000.0) };
         let only_way = Speed { predicted: predicted(None, 3000.0), ..speed(3000.0, 1000.0) };
         let said = Speed { predicted: predicted(Some(1000.0), 1200.0), ..speed(1200.0, 1000.0) };
+        let shared = Speed { shared: 1, ..speed(1300.0, 1000.0) };
         let nothing_beside = Speed { alone: None, ..speed(5000.0, 1.0) };
-        let all = [fast, wrong, late, lost, only_way, said, nothing_beside];
-        let is_shared = [true, true, false, true, true, true, true];
+        let all = [fast, wrong, late, lost, only_way, said, shared, nothing_beside];
+        let is_shared = [true, true, false, true, true, true, true, true];
         let speeds = Speeds::of(all.iter().zip(is_shared));
-        assert_eq!((speeds.compared, speeds.slow, speeds.decode), (6, 5, Some(1.0)));
+        assert_eq!((speeds.compared, speeds.slow, speeds.decode), (7, 6, Some(1.0)));
         let foretold: Vec<_> = speeds.foretold.into_iter().collect();
-        let each = ["a helper was lost", "it cannot be made alone", "so it was predicted"];
+        let each = [
+            "a helper had other replies to make too",
+            "a helper was lost",
+            "it cannot be made alone",
+            "so it was predicted",
+        ];
         assert_eq!(foretold, each.map(|why| (why, 1)));
         let wrong = "1250 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted 900 ms \
                      (10.0 tokens/s) together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong \

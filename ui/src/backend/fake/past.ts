@@ -53,6 +53,7 @@ function pastSummary(house: HouseholdView, tokens: number, route: RouteView, han
     total_ms: 412 + (tokens * 1000) / 19,
     timeline: timelineOf(route, 24, tokens),
     predicted: PREDICTED,
+    shared: [],
     failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],
   };
 }

@@ -96,6 +96,7 @@ export const chat: Strings['chat'] = {
   handOver: (from, to, seconds) => `${from} fiel aus; ${to} hat nach ${seconds} s übernommen`,
   fallBack: 'Dieser Computer macht allein weiter',
   slow: (device) => `Wartet auf ${device}…`,
+  shared: (devices) => `${devices} mit anderen Antworten geteilt`,
   lost: (device) => `${device} ist ausgefallen. Sucht einen anderen Weg…`,
   awaited: (device) => `${device} ist weg, und ohne dieses Gerät geht es nicht weiter. Die Antwort wartet, bis es wieder da ist…`,
 };

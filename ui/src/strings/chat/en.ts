@@ -97,6 +97,7 @@ export const chat = {
     `${from} dropped out; ${to} took over in ${seconds} s`,
   fallBack: 'This computer goes on alone',
   slow: (device: string) => `Waiting for ${device}…`,
+  shared: (devices: string) => `${devices} shared with other replies`,
   lost: (device: string) => `${device} dropped out. Finding another way…`,
   awaited: (device: string) => `${device} is gone, and nobody can go on without it. The reply waits until it is back…`,
 };

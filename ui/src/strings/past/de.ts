@@ -9,6 +9,7 @@ export const past: Strings['past'] = {
   prompt: (tokens) => `Anfrage von ${tokens} Token`,
   lost: (device) => `${device} ging verloren.`,
   awaited: (device) => `Wartete auf ${device}.`,
+  shared: (device) => `${device} hatte gleichzeitig noch andere Antworten zu berechnen.`,
   tookOver: (to, from, after, seconds) => `${to} übernahm nach ${after} Token von ${from}, in ${seconds} s.`,
   tookOverHere: 'Dieser Computer übernahm.',
   underWay: 'Entsteht gerade.',

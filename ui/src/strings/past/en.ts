@@ -7,6 +7,7 @@ export const past = {
   prompt: (tokens: string) => `prompt of ${tokens} tokens`,
   lost: (device: string) => `${device} was lost.`,
   awaited: (device: string) => `It waited for ${device}.`,
+  shared: (device: string) => `${device} had other replies to make too.`,
   tookOver: (to: string, from: string, after: string, seconds: string) => `${to} took over from ${from} after ${after} tokens, in ${seconds} s.`,
   tookOverHere: 'This computer took over.',
   underWay: 'Being made now.',
