@@ -56,6 +56,21 @@ pub const ALL: &[Model] = &[
         recipe: || Some(Recipe::llama_1b(Mix::All(Format::Q6K), 1)),
     },
     Model {
+        name: "llama-1b-mxfp4",
+        title: "Llama-3.2-1B shape MXFP4",
+        recipe: || Some(Recipe::llama_1b(Mix::All(Format::Mxfp4), 1)),
+    },
+    Model {
+        name: "llama-1b-iq4_xs",
+        title: "Llama-3.2-1B shape IQ4_XS",
+        recipe: || Some(Recipe::llama_1b(Mix::All(Format::Iq4Xs), 1)),
+    },
+    Model {
+        name: "llama-1b-iq2_xxs",
+        title: "Llama-3.2-1B shape IQ2_XXS",
+        recipe: || Some(Recipe::llama_1b(Mix::All(Format::Iq2Xxs), 1)),
+    },
+    Model {
         name: "qwen2-1.5b-q4_k_m",
         title: "Qwen2.5-1.5B shape Q4_K_M",
         recipe: || Some(Recipe::qwen_1_5b(Mix::Q4KM, 1)),

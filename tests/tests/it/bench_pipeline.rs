@@ -33,7 +33,11 @@ fn a_quick_bench_tells_every_row() {
     assert_eq!(rows.len(), 60, "{rows:#?}");
     for row in rows {
         assert!(row["row"].is_string() && row["unit"].is_string(), "{row}");
-        assert!(row["value"].as_f64().is_some_and(|value| value >= 0.0), "{row}");
+        let is_difference = row["row"].as_str().is_some_and(|name| name.contains("on top of"));
+        // What comes on top of something else is less than nothing where the machine was busier
+        // during the other.
+        let is_told = |value: f64| is_difference || value >= 0.0;
+        assert!(row["value"].as_f64().is_some_and(is_told), "{row}");
         assert_eq!(row["target"].is_null(), row["met"].is_null(), "{row}");
     }
     let with_target: Vec<&str> = rows

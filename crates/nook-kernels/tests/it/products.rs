@@ -109,6 +109,20 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
                 pieces = (0..16).map(|piece| three_bits(block, piece)).collect();
             }
             Format::Iq4Nl => pieces.push((1, 0, bell(nibbles(2)))),
+            Format::Mxfp4 => {
+                d = 2f64.powi(i32::from(block[0]) - 128) as f32;
+                let values = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+                let q = nibbles(1).iter().map(|q| values[*q as usize]).collect();
+                pieces.push((1, 0, q));
+            }
+            Format::Tq2_0 => {
+                d = half(block, 64);
+                for unit in 0..8 {
+                    let bytes = &block[32 * (unit / 4)..][..32];
+                    let q = bytes.iter().map(|byte| i32::from(byte >> (2 * (unit % 4)) & 3) - 1);
+                    pieces.push((1, 0, q.collect()));
+                }
+            }
             Format::Iq4Xs => {
                 for unit in 0..8 {
                     let low = block[4 + unit / 2] >> (4 * (unit % 2)) & 15;
@@ -220,7 +234,9 @@ fn float_product(weights: &[f32], x: &[f32]) -> f32 {
     lanes[0]
 }
 
-const PACKED: [Format; 12] = [
+const PACKED: [Format; 14] = [
+    Format::Mxfp4,
+    Format::Tq2_0,
     Format::Q2K,
     Format::Q3K,
     Format::Iq4Nl,
