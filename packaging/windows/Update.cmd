@@ -10,30 +10,34 @@ if exist "%OLD%\uninstall.exe" goto installed
 if not exist "%OLD%\nook.exe" goto usage
 if not exist "%OLD%\READ ME.txt" goto usage
 rem All of it lies there before the first file changes: a full disk is found out here.
+set "BAD="
 call :each copies
-if errorlevel 1 goto room
+if defined BAD goto room
 set "AGAIN="
 set "SAID=%OLD%\again.txt"
 "%OLD%\nook.exe" down --say-again >"%SAID%" 2>nul
 set /p AGAIN=<"%SAID%"
 del "%SAID%"
+copy /b /y "%OLD%\inglenook.exe" "%OLD%\inglenook.exe.old" >nul
 call :place inglenook.exe
-if errorlevel 1 goto runs
+if defined BAD goto runs
 call :place nook.exe
-if errorlevel 1 goto mixed
+if defined BAD goto back
+del "%OLD%\inglenook.exe.old"
 call :each place
-if errorlevel 1 goto mixed
+if defined BAD goto mixed
 call :again
 echo Done.
 exit /b 0
 
 :each
-for %%F in (nook.exe inglenook.exe WebView2Loader.dll "READ ME.txt" LICENSE-APACHE.txt LICENSE-MIT.txt third-party-licences.txt Update.cmd) do call :%1 %%F || exit /b 1
+for %%F in (nook.exe inglenook.exe WebView2Loader.dll "READ ME.txt" LICENSE-APACHE.txt LICENSE-MIT.txt third-party-licences.txt Update.cmd) do call :%1 %%F
 exit /b 0
 
 :copies
 copy /b /y "%NEW%%~1" "%OLD%\%~1.new" >nul
-exit /b %errorlevel%
+if errorlevel 1 set "BAD=1"
+exit /b 0
 
 rem A program that leaves takes a moment; no program that runs is written over.
 :place
@@ -43,9 +47,12 @@ set TRIES=0
 move /y "%OLD%\%~1.new" "%OLD%\%~1" >nul 2>nul
 if not exist "%OLD%\%~1.new" exit /b 0
 set /a TRIES=TRIES+1
-if %TRIES% geq 20 exit /b 1
+if %TRIES% geq 20 goto stuck
 ping -n 2 127.0.0.1 >nul
 goto try
+:stuck
+set "BAD=1"
+exit /b 0
 
 :again
 if not defined AGAIN exit /b 0
@@ -69,7 +76,10 @@ call :each clear
 echo The new files do not fit there, or may not be written. Nothing was changed.
 exit /b 2
 
+:back
+move /y "%OLD%\inglenook.exe.old" "%OLD%\inglenook.exe" >nul
 :runs
+if exist "%OLD%\inglenook.exe.old" del "%OLD%\inglenook.exe.old"
 call :each clear
 call :again
 echo Inglenook still runs there: quit it in the tray, close terminals in which nook runs, and try again. Nothing was changed.

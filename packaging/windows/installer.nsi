@@ -192,6 +192,8 @@ Var Moves
       Sleep ${LOOK}
     ${Loop}
     MessageBox MB_RETRYCANCEL|MB_ICONEXCLAMATION "$(STILL_RUNS)" /SD IDCANCEL IDRETRY again
+    ; Nothing was changed: what left goes on.
+    Call ${UN}StartAgain
     SetErrorLevel ${ABORTED}
     Abort "$(STILL_RUNS)"
   FunctionEnd
@@ -243,6 +245,7 @@ Section "${NAME}" PROGRAM
   ${If} $Folder != $INSTDIR
     ExecWait '"$Folder\uninstall.exe" /S /MOVES _?=$Folder' $1
     ${If} $1 <> 0
+      Call StartAgain
       SetErrorLevel ${ABORTED}
       Abort "$(STILL_RUNS)"
     ${EndIf}
@@ -341,7 +344,7 @@ Function FindFolder
   ${EndIf}
 FunctionEnd
 
-; Nothing was changed: what left goes on.
+; A file could not be unpacked, and nothing was changed. Not called without questions.
 Function .onInstFailed
   Call StartAgain
 FunctionEnd
@@ -415,11 +418,6 @@ SectionEnd
   !insertmacro MUI_DESCRIPTION_TEXT ${un.PROGRAM} "$(ABOUT_REMOVAL)"
   !insertmacro MUI_DESCRIPTION_TEXT ${un.DATA} "$(ABOUT_DATA)"
 !insertmacro MUI_UNFUNCTION_DESCRIPTION_END
-
-; It is not removed: what left goes on.
-Function un.onUninstFailed
-  Call un.StartAgain
-FunctionEnd
 
 Function un.onInit
   StrCpy $Folder $INSTDIR
