@@ -59,7 +59,8 @@ fn look<T>(number: u32, at: impl FnOnce(&Process) -> T) -> Option<T> {
     (!has_ended).then(|| at(process))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::process::{Command, Stdio};
 
