@@ -6,7 +6,8 @@
 ;   PAYLOAD   folder of the files                      OUTPUT    the installer to write
 ;   ICON      of the program                           QUICK     where defined: packed fast, for trying out
 ;
-; Without questions: `setup.exe /S [/AUTOSTART] [/FIREWALL] [/D=C:\folder]`, `uninstall.exe /S [/REMOVE-DATA]`.
+; Without questions: `setup.exe /S [/AUTOSTART] [/FIREWALL] [/D=C:\folder]`, `uninstall.exe /S [/REMOVE-DATA]`. With
+; `/MOVES` an installer of a later version brings the programs elsewhere.
 ; Exit status of `setup.exe` 0: done; 2: not done, and no file was changed; 3: not every file could be put in place,
 ; run it again. `uninstall.exe` goes on as a copy of itself, so its status says nothing.
 
@@ -25,6 +26,7 @@ AllowSkipFiles off
 !include FileFunc.nsh
 !include MUI2.nsh
 !include Sections.nsh
+!include TextFunc.nsh
 !include WinVer.nsh
 
 !define NAME "Inglenook"
@@ -79,8 +81,13 @@ VIAddVersionKey /LANG=0 "LegalCopyright" "Apache-2.0 or MIT"
 !insertmacro MUI_LANGUAGE "German"
 !include "texts.nsh"
 
-; Whether the tray app ran before: then it is to run afterwards.
-Var WasRunning
+; Where the programs lie that are to leave: in $INSTDIR, or where they were installed before.
+Var Folder
+; How what left is started again, as `nook down --say-again` says it: a program without its folder, and its
+; words. Empty where nothing ran.
+Var Again
+; Whether the programs go on elsewhere: then what a person chose for the login stays.
+Var Moves
 
 ; Every file of the program, once: DO is a macro that takes its name.
 !macro EachFile DO
@@ -109,13 +116,13 @@ Var WasRunning
 
 ; What installing and removing share; UN is empty or `un.`.
 !macro Shared UN
-  ; Whether somebody holds the program FILE of $INSTDIR open: "yes" or "no" onto the stack.
+  ; Whether somebody holds the program on the stack open: "yes" or "no" onto the stack.
   Function ${UN}IsInUse
     Exch $0
     Push $1
-    ${If} ${FileExists} "$INSTDIR\$0"
+    ${If} ${FileExists} "$0"
       ClearErrors
-      FileOpen $1 "$INSTDIR\$0" a
+      FileOpen $1 "$0" a
       ${If} ${Errors}
         StrCpy $0 "yes"
       ${Else}
@@ -129,27 +136,50 @@ Var WasRunning
     Exch $0
   FunctionEnd
 
+  ; The same of either of the two folders, for the program NAME on the stack.
+  Function ${UN}IsInUseAnywhere
+    Exch $2
+    Push "$Folder\$2"
+    Call ${UN}IsInUse
+    Pop $3
+    ${If} $3 == "no"
+      Push "$INSTDIR\$2"
+      Call ${UN}IsInUse
+      Pop $3
+    ${EndIf}
+    Pop $2
+    Push $3
+  FunctionEnd
+
   ; Lets a program that runs leave in order, and waits for its end. A person may close what is left;
   ; without one, nothing is done.
   Function ${UN}LetItLeave
+    StrCpy $Again ""
     Push "inglenook.exe"
-    Call ${UN}IsInUse
-    Pop $WasRunning
-    ${If} ${FileExists} "$INSTDIR\nook.exe"
+    Call ${UN}IsInUseAnywhere
+    Pop $0
+    ${If} $0 == "yes"
+      StrCpy $Again "inglenook.exe --hidden"
+    ${EndIf}
+    ${If} ${FileExists} "$Folder\nook.exe"
       DetailPrint "$(LEAVING)"
-      ; It ends with 3 where no node runs, which is as good.
-      nsExec::Exec /TIMEOUT=${LEAVE_LIMIT} '"$INSTDIR\nook.exe" down'
+      nsExec::ExecToStack /TIMEOUT=${LEAVE_LIMIT} '"$Folder\nook.exe" down --say-again'
       Pop $0
+      Pop $1
+      ; It ends with 3 where no node runs, which is as good.
+      ${If} $0 == 0
+        ${${UN}TrimNewLines} "$1" $Again
+      ${EndIf}
     ${EndIf}
     again:
     StrCpy $1 0
     ${Do}
       Push "inglenook.exe"
-      Call ${UN}IsInUse
+      Call ${UN}IsInUseAnywhere
       Pop $0
       ${If} $0 == "no"
         Push "nook.exe"
-        Call ${UN}IsInUse
+        Call ${UN}IsInUseAnywhere
         Pop $0
       ${EndIf}
       ${If} $0 == "no"
@@ -162,8 +192,26 @@ Var WasRunning
       Sleep ${LOOK}
     ${Loop}
     MessageBox MB_RETRYCANCEL|MB_ICONEXCLAMATION "$(STILL_RUNS)" /SD IDCANCEL IDRETRY again
+    ; Nothing was changed: what left goes on.
+    Call ${UN}StartAgain
     SetErrorLevel ${ABORTED}
     Abort "$(STILL_RUNS)"
+  FunctionEnd
+
+  ; Starts what left, in $Folder. A node without a window gets a terminal, as small as possible: there
+  ; a person ends it.
+  Function ${UN}StartAgain
+    StrCpy $0 $Again 9
+    ${If} $0 == "nook.exe "
+      StrCpy $0 $Again "" 9
+      ExecShell "open" "$Folder\nook.exe" "$0" SW_SHOWMINIMIZED
+    ${EndIf}
+    StrCpy $0 $Again 13
+    ${If} $0 == "inglenook.exe"
+      StrCpy $0 $Again "" 13
+      Exec '"$Folder\inglenook.exe"$0'
+    ${EndIf}
+    StrCpy $Again ""
   FunctionEnd
 !macroend
 !insertmacro Shared ""
@@ -185,6 +233,7 @@ FunctionEnd
 
 Section "${NAME}" PROGRAM
   SectionIn RO
+  Call FindFolder
   Call LetItLeave
   ; All of it is unpacked before the first file changes: a full disk is found out here.
   SetOutPath "$INSTDIR"
@@ -192,18 +241,17 @@ Section "${NAME}" PROGRAM
   !insertmacro EachFile Unpack
   ; An installation elsewhere would stay without a way to remove it. What it knows of the firewall is
   ; known here afterwards.
-  ReadRegStr $0 HKCU "${UNINSTALL_KEY}" "InstallLocation"
   ReadRegDWORD $2 HKCU "${UNINSTALL_KEY}" "FirewallRule"
-  ${If} $0 != ""
-  ${AndIf} $0 != $INSTDIR
-  ${AndIf} ${FileExists} "$0\uninstall.exe"
-    ExecWait '"$0\uninstall.exe" /S _?=$0' $1
+  ${If} $Folder != $INSTDIR
+    ExecWait '"$Folder\uninstall.exe" /S /MOVES _?=$Folder' $1
     ${If} $1 <> 0
+      Call StartAgain
       SetErrorLevel ${ABORTED}
       Abort "$(STILL_RUNS)"
     ${EndIf}
-    Delete "$0\uninstall.exe"
-    RMDir "$0"
+    Delete "$Folder\uninstall.exe"
+    RMDir "$Folder"
+    StrCpy $Folder $INSTDIR
     ${If} $2 == 1
       WriteRegDWORD HKCU "${UNINSTALL_KEY}" "FirewallRule" 1
     ${EndIf}
@@ -211,6 +259,8 @@ Section "${NAME}" PROGRAM
   ClearErrors
   !insertmacro EachFile PutInPlace
   ${If} ${Errors}
+    ; What lies there now may be of two versions.
+    StrCpy $Again ""
     MessageBox MB_OK|MB_ICONSTOP "$(NOT_WRITTEN)" /SD IDOK
     SetErrorLevel ${UNFINISHED}
     Abort "$(NOT_WRITTEN)"
@@ -267,10 +317,16 @@ Section "-Login and window"
       ExecShell "open" "${WEBVIEW2_ADDRESS}"
       stays:
     ${EndIf}
-  ${ElseIf} ${Silent}
-  ${AndIf} $WasRunning == "yes"
-    Exec '"$INSTDIR\inglenook.exe" --hidden'
   ${EndIf}
+  ; The tray app only where its window can be drawn; the last page offers it to a person.
+  StrCpy $1 $Again 9
+  ${If} $1 == "nook.exe "
+    Call StartAgain
+  ${ElseIf} $0 != ""
+  ${AndIf} ${Silent}
+    Call StartAgain
+  ${EndIf}
+  StrCpy $Again ""
 SectionEnd
 
 !insertmacro MUI_FUNCTION_DESCRIPTION_BEGIN
@@ -278,6 +334,20 @@ SectionEnd
   !insertmacro MUI_DESCRIPTION_TEXT ${LOGIN} "$(ABOUT_LOGIN)"
   !insertmacro MUI_DESCRIPTION_TEXT ${FIREWALL_RULE} "$(ABOUT_FIREWALL)"
 !insertmacro MUI_FUNCTION_DESCRIPTION_END
+
+; Where the programs lie now: this installer may bring them somewhere else.
+Function FindFolder
+  ReadRegStr $Folder HKCU "${UNINSTALL_KEY}" "InstallLocation"
+  ${If} $Folder == ""
+  ${OrIfNot} ${FileExists} "$Folder\uninstall.exe"
+    StrCpy $Folder $INSTDIR
+  ${EndIf}
+FunctionEnd
+
+; A file could not be unpacked, and nothing was changed. Not called without questions.
+Function .onInstFailed
+  Call StartAgain
+FunctionEnd
 
 Function .onInit
   ${IfNot} ${AtLeastWin10}
@@ -325,8 +395,10 @@ Section "un.${NAME}" un.PROGRAM
   RMDir "$INSTDIR\${UNPACKED}"
   RMDir "$INSTDIR"
   Delete "$SMPROGRAMS\${NAME}.lnk"
-  DeleteRegValue HKCU "${LOGIN_KEY}" "${NAME}"
-  DeleteRegValue HKCU "${LOGIN_CHOICE_KEY}" "${NAME}"
+  ${If} $Moves != "yes"
+    DeleteRegValue HKCU "${LOGIN_KEY}" "${NAME}"
+    DeleteRegValue HKCU "${LOGIN_CHOICE_KEY}" "${NAME}"
+  ${EndIf}
   DeleteRegKey HKCU "${UNINSTALL_KEY}"
 SectionEnd
 
@@ -348,7 +420,13 @@ SectionEnd
 !insertmacro MUI_UNFUNCTION_DESCRIPTION_END
 
 Function un.onInit
+  StrCpy $Folder $INSTDIR
   ${GetParameters} $0
+  ClearErrors
+  ${GetOptions} $0 "/MOVES" $1
+  ${IfNot} ${Errors}
+    StrCpy $Moves "yes"
+  ${EndIf}
   ClearErrors
   ${GetOptions} $0 "/REMOVE-DATA" $1
   ${IfNot} ${Errors}

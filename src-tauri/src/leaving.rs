@@ -9,8 +9,9 @@ use nook_api::NodeHandle;
 use nook_update::RunningProgram;
 use tauri::{AppHandle, Manager};
 
+use crate::arguments::Arguments;
 use crate::opening::Opening;
-use crate::{start_again, window};
+use crate::{start_again, trial, window};
 
 /// Longest that leaving may take; a person who chose Quit waits no longer.
 const LEAVE_LIMIT: Duration = Duration::from_secs(5);
@@ -38,6 +39,8 @@ pub(crate) enum StartAnew {
     AsItWas,
     /// As the new version that lies ready.
     NewVersion,
+    /// As the version before, because this one does not come up.
+    VersionBefore,
     /// Without the graphics card. Only Linux has such a start; elsewhere nothing happens.
     WithoutCard,
 }
@@ -45,6 +48,7 @@ pub(crate) enum StartAnew {
 /// Ends the program. A second call while it leaves changes nothing.
 pub(crate) async fn leave(app: AppHandle) {
     if close_house(&app).await {
+        trial::left(&app).await;
         app.exit(0);
     }
 }
@@ -62,9 +66,12 @@ pub(crate) async fn start_anew(app: AppHandle, how: StartAnew) {
     // Else the new one would take itself for a second one, and end.
     tauri_plugin_single_instance::destroy(&app);
     let own = app.state::<RunningProgram>();
+    // What was asked for, because a window that does not open is in nobody's sight.
+    let was_hidden = app.state::<Arguments>().hidden;
     let started = match how {
         StartAnew::AsItWas => start_again::as_it_was(&own),
         StartAnew::NewVersion => start_again::as_new_version(&own, is_hidden),
+        StartAnew::VersionBefore => start_again::as_version_before(&own, was_hidden),
         StartAnew::WithoutCard => start_again::safely(&own),
     };
     match started {

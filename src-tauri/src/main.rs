@@ -42,6 +42,7 @@ mod starting;
 mod texts;
 mod tray;
 mod tray_host;
+mod trial;
 mod web_view;
 mod window;
 
@@ -91,6 +92,7 @@ fn run() -> anyhow::Result<()> {
         return Ok(());
     }
     web_view::ensure(choices.language.as_deref())?;
+    trial::starts(&own)?;
     app::run(program, own, arguments, choices.language.as_deref())
 }
 

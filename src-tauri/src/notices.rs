@@ -1,5 +1,6 @@
 //! What a person should hear of while they do something else: a device that wants to join, a model
-//! that is ready, sharing that stopped because of the battery. Nothing else.
+//! that is ready, sharing that stopped because of the battery, a version that did not come up.
+//! Nothing else.
 //!
 //! [`Noticing`] compares each view of the house with the one before (pure); [`follow`] shows what
 //! comes of it through the desktop (`desktop_notices`), unless the owner has switched it off or
@@ -18,7 +19,7 @@ use crate::asks::Page;
 use crate::desktop_notices::Desktop;
 use crate::page_watch::PageWatch;
 use crate::texts::{Speech, Texts, fill};
-use crate::window;
+use crate::{trial, window};
 
 /// The same is not said twice within this time: a plug with a loose contact, a code shown again.
 const QUIET: Duration = Duration::from_secs(10 * 60);
@@ -47,6 +48,11 @@ pub(crate) enum Notice {
     Battery,
     /// A fault has ended the node.
     Stopped,
+    /// A new version did not come up; this is the one before.
+    TakenBack {
+        /// The new version.
+        version: String,
+    },
 }
 
 impl Notice {
@@ -61,6 +67,9 @@ impl Notice {
             Self::Model { name } => (&texts.notice_model, named(&texts.notice_model_text, name)),
             Self::Battery => (&texts.notice_battery, texts.notice_battery_text.clone()),
             Self::Stopped => (&texts.stopped, texts.notice_stopped_text.clone()),
+            Self::TakenBack { version } => {
+                (&texts.notice_taken_back, named(&texts.notice_taken_back_text, version))
+            }
         };
         (title.clone(), text)
     }
@@ -73,6 +82,7 @@ impl Notice {
             Self::Battery => Page::Sharing,
             // The window shows the fault in place of every page.
             Self::Stopped => Page::Chat,
+            Self::TakenBack { .. } => Page::Settings,
         }
     }
 
@@ -156,6 +166,11 @@ pub(crate) async fn follow(app: AppHandle, house: NodeHandle) {
     let mut view = house.view();
     let mut noticing = Noticing::default();
     let mut desktop = Desktop::default();
+    if house.now().settings.is_on(SWITCH)
+        && let Some(version) = trial::tell_taken_back(&app).await
+    {
+        desktop.show(&Notice::TakenBack { version }, app.state::<Speech>().now()).await;
+    }
     loop {
         let now = view.borrow_and_update().clone();
         for notice in noticing.see(&now, clock::now()) {
@@ -277,5 +292,8 @@ mod tests {
         assert!(notice.is_seen_on(Page::Devices) && !notice.is_seen_on(Page::Chat));
         assert!(Notice::Battery.is_seen_on(Page::Chat));
         assert!(Notice::Stopped.is_seen_on(Page::Devices), "it takes the place of every page");
+        let taken_back = Notice::TakenBack { version: "0.2.0".to_owned() };
+        assert_eq!(taken_back.page(), Page::Settings);
+        assert!(taken_back.words(Texts::of("en").unwrap()).1.contains("0.2.0"));
     }
 }

@@ -5,7 +5,7 @@
 //! with some drivers), so a page that is late, or that ends twice in a row, is tried once more
 //! without it: the program starts anew with the work-around of `graphics`, and the settings
 //! remember it. Where even that does not help, tray and port go on without a window. [`Patience`]
-//! decides (pure).
+//! decides (pure). Of a new version on trial none of that is tried: the one before comes back.
 
 #![cfg_attr(
     not(target_os = "linux"),
@@ -24,11 +24,15 @@ use crate::asks::Page;
 use crate::background::Background;
 use crate::leaving::StartAnew;
 use crate::opening::Opening;
-use crate::{leaving, window};
+use crate::{leaving, trial, window};
 
 /// A page that has not come after so long will not: on a slow machine with a cold disk it takes a
 /// third of this.
 const PAGE_LIMIT: Duration = Duration::from_secs(25);
+
+/// The same for a new version on trial: putting the one before back is more than starting anew, and
+/// the first start of other files is the slowest.
+const TRIAL_LIMIT: Duration = Duration::from_secs(100);
 
 /// Two ends within this time have one cause.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
@@ -119,6 +123,12 @@ impl PageWatch {
         self.arrivals.send_modify(|count| *count += 1);
     }
 
+    /// Waits until a page has come at least once.
+    pub(crate) async fn until_one_came(&self) {
+        // The sender lives as long as this.
+        let _ = self.arrivals.subscribe().wait_for(|count| *count > 0).await;
+    }
+
     /// The page that the window shows now.
     pub(crate) fn turned_to(&self, page: Page) {
         self.with(|state| state.page = Some(page));
@@ -182,10 +192,14 @@ pub(crate) fn watch_over(window: &WebviewWindow) {
 fn wait_for_page(app: &AppHandle, wait: Wait) {
     let waiting = app.clone();
     app.state::<Background>().run("page-watch", async move {
-        let is_late = waiting.state::<PageWatch>().is_late(wait, PAGE_LIMIT).await;
+        let limit = match trial::is_pending(&waiting).await {
+            true => TRIAL_LIMIT,
+            false => PAGE_LIMIT,
+        };
+        let is_late = waiting.state::<PageWatch>().is_late(wait, limit).await;
         // A window that was put away for good meanwhile has no page to wait for.
         if is_late && waiting.get_webview_window(window::LABEL).is_some() {
-            tracing::warn!(seconds = PAGE_LIMIT.as_secs(), "the page of the window did not come");
+            tracing::warn!(seconds = limit.as_secs(), "the page of the window did not come");
             apply(&waiting, waiting.state::<PageWatch>().on_late());
         }
     });
@@ -242,12 +256,19 @@ fn apply(app: &AppHandle, step: Step) {
             {
                 tracing::warn!(%error, "the blank window could not be ended");
             }
+            let blank = app.clone();
+            app.state::<Background>().run("without-page", async move {
+                trial::is_without_page(&blank).await;
+            });
         }
     }
 }
 
 /// Starts the program anew, when nothing is under way that it would cut off, or after a while.
 async fn start_anew(app: AppHandle) {
+    if trial::is_without_page(&app).await {
+        return;
+    }
     if let Some(house) = app.state::<Opening>().now() {
         let mut view = house.view();
         let idle = view.wait_for(|view| !view.sharing.answering && view.sharing.streams == 0);

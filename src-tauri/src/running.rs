@@ -18,7 +18,7 @@ use crate::news::News;
 use crate::opening::Opener;
 use crate::texts::Speech;
 use crate::tray::Tray;
-use crate::{leaving, log_file, notices, starting};
+use crate::{leaving, log_file, notices, starting, trial};
 
 /// What follows when the node has ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +39,9 @@ pub(crate) async fn run(app: AppHandle, tray: Option<Tray>, opener: Opener, argu
         Ok(house) => house,
         Err(error) => {
             tracing::error!(%error, "the house did not start");
+            if trial::is_to_blame(&app, &error).await {
+                return;
+            }
             if let Some(tray) = tray {
                 tray.show_failure(app.state::<Speech>().now());
             }
@@ -54,6 +57,7 @@ pub(crate) async fn run(app: AppHandle, tray: Option<Tray>, opener: Opener, argu
     if arguments.safe_graphics {
         keep_safe_graphics(&house).await;
     }
+    app.state::<Background>().run("trial", trial::follow(app.clone(), house.clone()));
     app.state::<Background>().run("notices", notices::follow(app.clone(), house.clone()));
     let speech = app.state::<Speech>().changes();
     let shown = async {

@@ -52,6 +52,38 @@ pub(crate) fn as_new_version(own: &RunningProgram, _is_hidden: bool) -> io::Resu
     as_it_was(own)
 }
 
+/// Puts the version before back and becomes it. Returns only when nothing could be started.
+#[cfg(target_os = "linux")]
+pub(crate) fn as_version_before(own: &RunningProgram, is_hidden: bool) -> io::Result<()> {
+    match own.gives_up() {
+        Ok(Some(version)) => tracing::warn!("{version} is back"),
+        Ok(None) => {}
+        Err(error) => tracing::error!(%error, "the version before could not be put back"),
+    }
+    let hidden = is_hidden.then(|| HIDDEN_WORD.into());
+    let words: Vec<_> = lasting(own).chain(hidden).collect();
+    as_what_lies_there(&own.clone().with_words(words))
+}
+
+/// On other systems no version is ever on trial.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn as_version_before(own: &RunningProgram, _is_hidden: bool) -> io::Result<()> {
+    as_it_was(own)
+}
+
+/// Becomes the program that lies there now, with the same words. Returns only when that is not
+/// possible.
+#[cfg(target_os = "linux")]
+pub(crate) fn as_what_lies_there(own: &RunningProgram) -> io::Result<()> {
+    Err(own.become_what_lies_there())
+}
+
+/// On other systems no version is ever on trial.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn as_what_lies_there(own: &RunningProgram) -> io::Result<()> {
+    as_it_was(own)
+}
+
 /// Starts the program with these words, and these environment variables set to 1. On Linux it
 /// returns only when that is not possible.
 pub(crate) fn start(

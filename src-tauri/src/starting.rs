@@ -18,8 +18,10 @@ pub(crate) async fn start(own: &RunningProgram) -> Result<NodeHandle, StartError
     }
     nook_openai::open(house.clone()).await;
     // Elsewhere a window system does not outlive that, and a second program would find this one.
-    if cfg!(target_os = "linux") {
-        house.restart().can_be_ordered(start_again::in_the_tray(own));
+    let again = start_again::in_the_tray(own);
+    match cfg!(target_os = "linux") {
+        true => house.restart().can_be_ordered(again),
+        false => house.restart().was_started_as(again),
     }
     Ok(house)
 }

@@ -77,6 +77,9 @@ pub(crate) struct Texts {
     pub(crate) notice_battery: String,
     pub(crate) notice_battery_text: String,
     pub(crate) notice_stopped_text: String,
+    pub(crate) notice_taken_back: String,
+    /// With `{name}`: the version.
+    pub(crate) notice_taken_back_text: String,
     /// What a notice offers to do.
     pub(crate) notice_open: String,
     /// What is asked where nothing can draw a window. `{address}`

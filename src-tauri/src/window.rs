@@ -90,6 +90,17 @@ pub(crate) async fn put_away_anew(app: AppHandle) {
     }
 }
 
+/// Makes a window that nobody sees, where none is there; whether there is one. Its page ends like
+/// that of one that was put away.
+pub(crate) fn make_unseen(app: &AppHandle) -> bool {
+    if app.get_webview_window(LABEL).is_some() {
+        return true;
+    }
+    let change = app.state::<Whereabouts>().change();
+    app.state::<Background>().run("page", give_up_page(app.clone(), change));
+    there(app).is_some()
+}
+
 /// The window, made where it is not there.
 fn there(app: &AppHandle) -> Option<WebviewWindow> {
     let made = app.get_webview_window(LABEL).map_or_else(|| create(app), Ok);

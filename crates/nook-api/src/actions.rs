@@ -17,6 +17,7 @@ use crate::error::NodeError;
 use crate::generation::{Asker, Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use crate::handle::NodeHandle;
 use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, StartedTurn, Turn};
+use crate::restart::RestartWaits;
 use crate::views::{
     AuditEntryView, ConversationView, CopyExtent, DeviceView, DownloadAsk, DownloadView, ExportAsk,
     FoundView, Help, HouseholdView, MessageView, ModelView, PairingView, PipelineView,
@@ -250,10 +251,18 @@ actions! {
             sha256: String,
         ) -> (), for [Control];
         /// Starts the program anew once no reply is under way, and no stream of another device or
-        /// not for long: after its files were replaced. Counts for ten seconds, and is given again
-        /// for as long as whoever asks watches over it. Refused where the program cannot start
-        /// itself again.
-        restart_when_quiet as RestartWhenQuiet() -> (), for [Control];
+        /// not for long: after its files were replaced. Returns what that waits for. Counts for ten
+        /// seconds, and is given again for as long as whoever asks watches over it. Refused where
+        /// the program cannot start itself again.
+        restart_when_quiet as RestartWhenQuiet() -> RestartWaits, for [Control];
+        /// Takes that order back. Once this has answered, the program does not start anew.
+        call_off_restart as CallOffRestart() -> (), for [Control];
+        /// How somebody else would start the program once more: its file and its words. Empty where
+        /// it runs only as long as one command.
+        started_as as StartedAs() -> Vec<String>, for [Control];
+        /// Whether all of the program has come up, and not the node alone: the tray app with its
+        /// tray and, in a new version, a page that has shown itself.
+        has_come_up as HasComeUp() -> bool, for [Control];
     }
     group Port in PortCommand: "The keys of the local port." {
         /// The main key of the port.

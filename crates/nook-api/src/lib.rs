@@ -39,5 +39,5 @@ pub use requests::{
     ChatStart, KeptReply, PairTarget, PauseFor, PortSettings, REPLIES_WAITING_MAX,
     REPLY_EVENTS_MAX, Reach, Sharing, StartedTurn, Turn, TurnText, TurnView,
 };
-pub use restart::{Again, Restart};
+pub use restart::{Again, Restart, RestartWaits};
 pub use vitals::{Vitals, WorkerVitals};

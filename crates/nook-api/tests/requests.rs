@@ -43,7 +43,17 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
     let control = names(|of| of == [FrontEnd::Control]);
     assert_eq!(
         control,
-        ["doctor", "vitals", "bring_update", "restart_when_quiet", "view", "shut_down"]
+        [
+            "doctor",
+            "vitals",
+            "bring_update",
+            "restart_when_quiet",
+            "call_off_restart",
+            "started_as",
+            "has_come_up",
+            "view",
+            "shut_down",
+        ]
     );
     assert_eq!(names(<[FrontEnd]>::is_empty), ["export_conversation"]);
     let both = names(|of| of == [FrontEnd::Window, FrontEnd::Control]);

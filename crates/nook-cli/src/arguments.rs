@@ -35,7 +35,7 @@ pub(crate) enum Command {
     /// Run a node until it is interrupted: discovery, links, sharing, the OpenAI-compatible port.
     Up(Up),
     /// End the node that runs, in order: replies end, devices are told. The tray app ends with its node.
-    Down,
+    Down(Down),
     /// Pair with another device: show a code here, or type the code that the other one shows.
     Pair(Pair),
     /// List devices; set how far one is trusted; forget one.
@@ -86,6 +86,14 @@ pub(crate) struct Up {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Down {
+    /// Say in one line how it is started again, its program and words, and nothing else; nothing where it
+    /// ran for one command only. For installers.
+    #[arg(long)]
+    pub(crate) say_again: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Update {
     /// Only look, and say what there is. This is also what happens without a word.
     #[arg(long, conflicts_with_all = ["now", "undo"])]
@@ -94,6 +102,10 @@ pub(crate) struct Update {
     /// version does not come up, the old one comes back.
     #[arg(long, conflicts_with = "undo")]
     pub(crate) now: bool,
+    /// Wait no longer than this for replies that are under way; with 0, install only if there are none.
+    /// After it nothing is changed, and what was downloaded stays for the next try.
+    #[arg(long, default_value_t = 60, value_name = "MINUTES", requires = "now")]
+    pub(crate) wait: u16,
     /// Put the version back that was here before the last update.
     #[arg(long)]
     pub(crate) undo: bool,
@@ -104,6 +116,9 @@ pub(crate) struct Update {
     /// it, `nook up`. Last on the line. A node says so when it starts this command.
     #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true, requires = "now")]
     pub(crate) again: Vec<std::ffi::OsString>,
+    /// Seconds after which a new version that runs and does not come up is put back.
+    #[arg(long, hide = true, requires = "now")]
+    pub(crate) patience: Option<u64>,
 }
 
 #[derive(Debug, Args)]

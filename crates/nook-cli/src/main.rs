@@ -73,7 +73,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let home = arguments.home.clone();
     match arguments.command {
         Command::Up(up) => up::run(home, up).await,
-        Command::Down => down::run(home).await,
+        Command::Down(wish) => down::run(home, wish).await,
         Command::Pair(pair) => ask::pair(home, pair).await,
         Command::Devices(devices) => ask::devices(home, devices).await,
         Command::Share(share) => ask::share(home, share).await,

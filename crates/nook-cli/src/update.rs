@@ -2,37 +2,28 @@
 //!
 //! The command prepares everything, then asks a node that runs to start anew: the node waits until
 //! nothing is under way, leaves in order, swaps the files and becomes the new program. The command
-//! watches that from outside, as a program of the old version. If the new one does not answer, it
-//! puts the files back and sees to it that a node runs again.
+//! watches that from outside, as a program of the old version ([`restart`]). If the new one does not
+//! come up, it puts the files back and sees to it that a node runs again.
+
+mod process;
+mod restart;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use nook_api::NodeCalls as _;
-use nook_base::{ErrorCode, clock};
-use nook_control::{Client, ClientError};
-use nook_update::{
-    Claim, InstallError, Installed, Offer, Portable, SwapStage, UpdateError, Updates,
-};
+use nook_control::Client;
+use nook_update::{Claim, InstallError, Installed, Offer, Portable, UpdateError, Updates};
 use semver::Version;
 use tokio::task::spawn_blocking;
 
 use crate::arguments::Update;
 use crate::{connection, output};
-
-/// Longest wait for a node to answer whose process is there: a slow computer that has just started
-/// takes its time.
-const START_LIMIT: Duration = Duration::from_secs(300);
-
-/// Longest wait for whoever looks after the node (systemd waits ten seconds) to start it again once
-/// its process has gone.
-const KEEPER_LIMIT: Duration = Duration::from_secs(15);
-
-/// How often it is looked how far that is.
-const LOOK: Duration = Duration::from_millis(200);
+use restart::Restart;
 
 /// What a look came to, as JSON.
 #[derive(serde::Serialize)]
@@ -51,16 +42,13 @@ struct Run {
     installed: Installed,
     updates: Updates,
     json: bool,
-    /// The program that is to run again if the new version does not come up, with its words.
+    /// The program that is to run again if the new version does not come up, with its words; empty
+    /// where the node is to say it.
     again: Vec<OsString>,
-}
-
-/// Since when nobody has answered.
-#[derive(Default)]
-struct Silence {
-    silent: Option<Instant>,
-    /// Since when there is no process either.
-    gone: Option<Instant>,
+    /// Longest wait for what is under way.
+    wait: Duration,
+    /// Longest wait for a process that is there and does not come up.
+    patience: Duration,
 }
 
 /// Does what was wished.
@@ -74,6 +62,8 @@ pub(crate) async fn run(home: Option<PathBuf>, wish: Update) -> anyhow::Result<E
         updates: Updates::usual(&data)?,
         json: wish.json,
         again: wish.again,
+        wait: Duration::from_secs(60 * u64::from(wish.wait)),
+        patience: wish.patience.map_or(watch::START_LIMIT, Duration::from_secs),
     };
     if wish.undo {
         run.undo().await?;
@@ -104,7 +94,8 @@ impl Run {
         let (running, version) = (self.running.clone(), offer.version.clone());
         at(&prefix, move |it| it.prepare(&archive, &running, &version)).await?;
         if client.is_running().await {
-            self.restart(&client, &prefix, &offer.version, &claim).await?;
+            let start = Restart::new(self, &client, &prefix, &offer.version, &claim);
+            start.run().await?;
         } else {
             at(&prefix, Portable::finish).await?;
         }
@@ -153,118 +144,6 @@ impl Run {
             output::note(format!("downloading {file} ({megabytes:.1} MB)"));
         }
         Ok(self.updates.fetch(claim, offer, &stop, &told).await?.path)
-    }
-
-    /// Lets the node that runs become the new version; ends with the old one where that fails.
-    async fn restart(
-        &self,
-        client: &Client,
-        prefix: &Path,
-        new: &Version,
-        claim: &Claim,
-    ) -> anyhow::Result<()> {
-        let to = &new.to_string();
-        self.order(client, prefix).await?;
-        if !self.json {
-            output::note("the node starts anew once nothing is under way");
-        }
-        let mut silence = Silence::default();
-        loop {
-            match (version_of(client).await, at(prefix, Portable::stage_of_swap).await?) {
-                (Some(version), _) if version == *to => return Ok(()),
-                // It took the swap back by itself, and goes on.
-                (Some(version), SwapStage::Nothing) => {
-                    bail!("version {to} did not get into place; {version} runs again, as before");
-                }
-                (Some(_), _) => {
-                    silence = Silence::default();
-                    // It counts for seconds only.
-                    self.order(client, prefix).await?;
-                }
-                (None, stage) => {
-                    if silence.is_the_end(clock::now(), self.is_alive().await) {
-                        if stage == SwapStage::Done {
-                            // What cannot be noted is tried again: a pity, and no reason to stop.
-                            drop(self.updates.note_failed(claim, new));
-                        }
-                        return self.put_back(client, prefix, (stage, to)).await;
-                    }
-                }
-            }
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// Orders the restart. A node that leaves just now answers no more, or that it is being closed:
-    /// neither is a refusal, and what comes of it shows.
-    async fn order(&self, client: &Client, prefix: &Path) -> anyhow::Result<()> {
-        match client.restart_when_quiet().await {
-            Err(error @ ClientError::Refused(_)) if !is_leaving(&error) => {
-                at(prefix, Portable::abandon).await?;
-                bail!("{error} Or end it first, then run `nook update --now` again.");
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether the process of the node is there: the one that had the data folder last.
-    async fn is_alive(&self) -> bool {
-        let home = self.home.clone();
-        let look = spawn_blocking(move || {
-            let process = nook_node::process_of(home.as_deref());
-            process.is_some_and(is_alive)
-        });
-        look.await.unwrap_or(false)
-    }
-
-    /// The node of the new version does not answer: the old one comes back, and runs again.
-    async fn put_back(
-        &self,
-        client: &Client,
-        prefix: &Path,
-        (stage, to): (SwapStage, &str),
-    ) -> anyhow::Result<()> {
-        if stage != SwapStage::Done {
-            at(prefix, Portable::abandon).await?;
-            bail!("the node ended before it could start anew; nothing was changed");
-        }
-        at(prefix, Portable::back).await?;
-        // Whoever looks after the node may start it by itself.
-        if !until_it_answers(client, KEEPER_LIMIT).await {
-            self.start_node(prefix)?;
-            if !until_it_answers(client, START_LIMIT).await {
-                bail!(
-                    "version {to} did not come up. {} is back, but no node runs: start it with `nook up`",
-                    self.running
-                );
-            }
-        }
-        bail!("version {to} did not come up; {} is back and runs", self.running)
-    }
-
-    /// Starts a node that goes on without this command.
-    fn start_node(&self, prefix: &Path) -> anyhow::Result<()> {
-        let mut command = match self.again.split_first() {
-            Some((program, words)) => {
-                let mut command = std::process::Command::new(program);
-                command.args(words);
-                command
-            }
-            None => {
-                let mut command = std::process::Command::new(Portable::at(prefix).program());
-                if let Some(home) = &self.home {
-                    command.arg("--home").arg(home);
-                }
-                command.arg("up");
-                command
-            }
-        };
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // Ctrl-C at this command is not meant for it.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command.spawn().context("the node could not be started again")?;
-        Ok(())
     }
 
     /// Puts the version back that was here before.
@@ -316,35 +195,6 @@ impl Run {
     }
 }
 
-impl Silence {
-    /// Nobody answers at `now`; whether nobody will any more.
-    fn is_the_end(&mut self, now: Instant, is_alive: bool) -> bool {
-        let silent = *self.silent.get_or_insert(now);
-        if is_alive {
-            self.gone = None;
-            return now.saturating_duration_since(silent) > START_LIMIT;
-        }
-        now.saturating_duration_since(*self.gone.get_or_insert(now)) > KEEPER_LIMIT
-    }
-}
-
-/// Whether the node takes no order because it leaves already, as it was ordered to or by itself.
-fn is_leaving(error: &ClientError) -> bool {
-    matches!(error, ClientError::Refused(problem) if problem.code == ErrorCode::Draining.name())
-}
-
-/// Whether there is such a process. One that has ended and that nobody has asked about is none.
-fn is_alive(process: u32) -> bool {
-    use sysinfo::{Pid, ProcessRefreshKind, ProcessStatus, ProcessesToUpdate, System};
-    let Ok(mut system) = System::new() else { return false };
-    let process = Pid::from_u32(process);
-    let (only, nothing) = (ProcessesToUpdate::Some(&[process]), ProcessRefreshKind::nothing());
-    system.refresh_processes_specifics(only, true, nothing);
-    system
-        .process(process)
-        .is_some_and(|it| !matches!(it.status(), ProcessStatus::Zombie | ProcessStatus::Dead))
-}
-
 /// Does something with the installed package, on a thread that may wait for the disk.
 async fn at<T: Send + 'static>(
     prefix: &Path,
@@ -357,57 +207,4 @@ async fn at<T: Send + 'static>(
 /// The version of the node that answers, if one does.
 async fn version_of(client: &Client) -> Option<String> {
     client.view().await.ok().map(|view| view.me.app_version)
-}
-
-async fn until_it_answers(client: &Client, limit: Duration) -> bool {
-    let began = clock::now();
-    while version_of(client).await.is_none() {
-        if began.elapsed() > limit {
-            return false;
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use nook_api::NodeError;
-
-    use super::*;
-
-    #[test]
-    fn a_slow_start_is_waited_for_and_a_process_that_has_gone_is_not() {
-        let start = clock::now();
-        let at = |seconds| start + Duration::from_secs(seconds);
-        let mut slow = Silence::default();
-        assert!((0..=300).all(|second| !slow.is_the_end(at(second), true)));
-        assert!(slow.is_the_end(at(301), true), "it hangs");
-        let mut gone = Silence::default();
-        assert!((0..=15).all(|second| !gone.is_the_end(at(second), false)));
-        assert!(gone.is_the_end(at(16), false));
-        // Started again by whoever looks after it, and ended again, more than once.
-        let mut again = Silence::default();
-        assert!((0..100).all(|second| !again.is_the_end(at(second), second % 12 == 0)));
-    }
-
-    #[test]
-    fn a_node_that_leaves_already_refuses_nothing() {
-        let refused = |error: NodeError| ClientError::Refused(error.into());
-        assert!(is_leaving(&refused(NodeError::gone())));
-        assert!(!is_leaving(&refused(NodeError::from(ErrorCode::Busy))));
-    }
-
-    #[test]
-    fn this_process_is_alive_and_one_that_has_ended_is_not() {
-        assert!(is_alive(std::process::id()));
-        let mut child = std::process::Command::new("true").spawn().unwrap();
-        let process = child.id();
-        // Nobody has asked how it ended: its number is still taken.
-        while is_alive(process) {
-            std::thread::yield_now();
-        }
-        child.wait().unwrap();
-        assert!(!is_alive(process));
-    }
 }

@@ -107,9 +107,14 @@ impl State {
             }
             Of::BringUpdate { sha256, answer } => self.bring_update(&sha256, answer),
             Of::RestartWhenQuiet { answer } => {
-                let done = self.restart_when_quiet();
-                self.answer(answer, done);
+                drop(answer.send(self.restart_when_quiet()));
             }
+            Of::CallOffRestart { answer } => {
+                self.restart.call_off();
+                self.answer(answer, Ok(()));
+            }
+            Of::StartedAs { answer } => drop(answer.send(Ok(self.restart.started_as()))),
+            Of::HasComeUp { answer } => drop(answer.send(Ok(self.restart.has_come_up()))),
         }
     }
 

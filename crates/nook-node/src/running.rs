@@ -21,7 +21,7 @@ use crate::preferences::settings_trouble;
 use crate::state::State;
 use crate::updates::UpdateEvent;
 use nook_api::views::TroubleView;
-use nook_api::{Asker, Command, NodeError};
+use nook_api::{Asker, Command, NodeError, RestartWaits};
 use nook_host::{HostEvent, OwnSpeed};
 use nook_library::LibraryEvent;
 use nook_requester::Event;
@@ -208,15 +208,20 @@ impl State {
         }
     }
 
-    /// Remembers that the program is to start anew.
-    pub(crate) fn restart_when_quiet(&self) -> Result<(), NodeError> {
+    /// Remembers that the program is to start anew; what that waits for.
+    pub(crate) fn restart_when_quiet(&self) -> Result<RestartWaits, NodeError> {
         match self.restart.order(clock::now()) {
-            true => Ok(()),
+            true => Ok(RestartWaits { replies: self.own_replies(), streams: self.host.streams() }),
             false => {
                 let sentence = "This Inglenook cannot start itself again: close it, and start it.";
                 Err(NodeError::new(ErrorCode::BadRequest, sentence))
             }
         }
+    }
+
+    /// Replies of this device, those that wait for their turn included.
+    fn own_replies(&self) -> usize {
+        self.replies_running().saturating_add(self.requester.replies_waiting())
     }
 
     /// Whether it does now: nothing is under way that it would cut, no reply of this device and none
@@ -225,8 +230,7 @@ impl State {
     /// leaves.
     fn restarts_now(&self) -> bool {
         let Some(waited) = self.restart.ordered_for(clock::now()) else { return false };
-        let is_own = self.replies_running() > 0 || self.requester.replies_waiting() > 0;
-        let may = !is_own && (self.host.streams() == 0 || waited > GUESTS_LIMIT);
+        let may = self.own_replies() == 0 && (self.host.streams() == 0 || waited > GUESTS_LIMIT);
         // Whoever ordered it is answered first.
         let restarts = may && waited > ANSWER_TIME;
         if restarts {

@@ -115,6 +115,12 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Whether another node has the data folder: this one is not to blame.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        matches!(self, Self::Home(HomeError::AlreadyRunning { .. }))
+    }
+
     /// The same for doors that speak other languages.
     #[must_use]
     pub fn wording(&self) -> Wording {

@@ -105,7 +105,9 @@ impl NewVersionsHere {
         let source = source.ok().filter(Updates::can_be_asked).map(Arc::new);
         // A file that is damaged is told when somebody looks.
         let seen = source.as_ref().and_then(|source| source.seen().ok()).unwrap_or_default();
-        let trouble = seen.failed.as_ref().map(taken_back);
+        let installed = Installed::of(program);
+        let failed = failed_here(&installed).or_else(|| seen.failed.clone());
+        let trouble = failed.as_ref().map(taken_back);
         let shown = UpdatesView {
             trouble,
             can_look: source.is_some(),
@@ -113,14 +115,14 @@ impl NewVersionsHere {
             ..UpdatesView::default()
         };
         let running = nook_base::VERSION.parse().ok();
-        let watch = Watch::new(seen.checked, seen.failed.clone());
+        let watch = Watch::new(seen.checked, failed.clone());
         let held_models = source.as_ref().and_then(|source| source.held_catalogue());
         Self {
             watch,
             source,
             running,
-            failed: seen.failed,
-            installed: Installed::of(program),
+            failed,
+            installed,
             events,
             shown,
             offer: None,
@@ -146,6 +148,12 @@ impl NewVersionsHere {
         };
         UpdatesView { is_looking: self.watch.is_looking(), way, ..self.shown.clone() }
     }
+}
+
+/// A version that was put in place and did not come up, whoever put the one before back.
+fn failed_here(installed: &Installed) -> Option<Version> {
+    let Installed::Portable { prefix } = installed else { return None };
+    Portable::at(prefix).taken_back()?.parse().ok()
 }
 
 fn taken_back(version: &Version) -> UpdateTrouble {

@@ -3,7 +3,10 @@
 //! In order: unpack beside the installed files, ask the new program for its version, let the
 //! package's own script lay its files out as they are to be installed, swap, and ask the installed
 //! program once more. What fails before the swap removes what it made; what fails behind it swaps
-//! back. The version before stays until the next update, for [`Portable::back`].
+//! back. The version before stays until the next update, for [`Portable::back`]; the new one is on
+//! trial until it has come up (`on_trial`).
+
+mod on_trial;
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -139,20 +142,20 @@ impl Portable {
             return Ok(None);
         }
         let _alone = self.alone()?;
-        self.take_back()
+        self.end_swap()
     }
 
     /// The same, and forgets a version that lies ready: it is not to be put in place any more.
     pub fn abandon(&self) -> Result<(), InstallError> {
         let _alone = self.alone()?;
-        self.take_back()?;
+        self.end_swap()?;
         match self.swap().journal()? {
             Some(journal) if !journal.done => Ok(self.swap().forget()?),
             _ => Ok(()),
         }
     }
 
-    fn take_back(&self) -> Result<Option<String>, InstallError> {
+    fn end_swap(&self) -> Result<Option<String>, InstallError> {
         let swap = self.swap();
         match swap.journal()? {
             Some(journal) if journal.begun && !journal.done => {
@@ -204,7 +207,7 @@ impl Portable {
         version: &Version,
     ) -> Result<(), InstallError> {
         let _alone = self.alone()?;
-        self.take_back()?;
+        self.end_swap()?;
         let swap = self.swap();
         // What a version left that is two updates old.
         swap.forget()?;

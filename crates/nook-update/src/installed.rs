@@ -132,7 +132,9 @@ impl Installed {
                 format!("download {file} and run `sudo dnf install ./{file}`")
             }
             Self::Managed(PackageKind::Zip) => {
-                format!("download {file}, quit Inglenook and unpack it over the old files")
+                format!(
+                    "download {file}, unpack it into another folder and drop the old folder on its Update.cmd"
+                )
             }
             Self::Managed(_) => format!("download {file} and open it"),
             Self::Built => "take the new source and build it".to_owned(),

@@ -6,7 +6,8 @@
 //! `nook-fetch`, and remembers in its folder which list was the newest ([`Seen`]), so that an older
 //! one is never taken again. [`Portable`] unpacks an archive beside the installed version, lets the
 //! new program say its version, and swaps the two file by file; the swap is noted before it begins,
-//! so that whatever stops it, the old version comes back; [`RunningProgram`] becomes the new one.
+//! so that whatever stops it, the old version comes back; [`RunningProgram`] becomes the new one, which
+//! is on trial until it has come up.
 //! What it took, it keeps for other devices of the house ([`HeldRelease`]).
 //! The list of models comes from beside the list of versions, signed with the same keys: see
 //! [`Updates::renew_catalogue`].
@@ -40,6 +41,8 @@ mod signed_file;
 mod source;
 #[cfg(feature = "client")]
 mod swap;
+#[cfg(feature = "client")]
+mod trial;
 #[cfg(feature = "client")]
 mod unpack;
 

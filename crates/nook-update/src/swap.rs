@@ -21,6 +21,7 @@ use sha2::{Digest as _, Sha256};
 use crate::installed::LIST;
 use crate::limits::UNPACKED_FILES_MAX;
 use crate::seen;
+use crate::trial::{Event, Trial};
 
 const VERSION: u64 = 1;
 const JOURNAL: &str = "journal.json";
@@ -76,6 +77,9 @@ pub(crate) struct Journal {
     pub(crate) begun: bool,
     /// Whether everything is in its place.
     pub(crate) done: bool,
+    /// Whether it has shown that it comes up.
+    #[serde(default)]
+    pub(crate) trial: Trial,
     /// Each file of either version, with the digest of the newer one where it has it.
     files: BTreeMap<String, Option<String>>,
 }
@@ -130,7 +134,8 @@ impl Swap {
             files.insert(name, Some(digest));
         }
         let (from, to) = (from.to_owned(), to.to_owned());
-        let journal = Journal { version: VERSION, from, to, begun: false, done: false, files };
+        let (begun, done, trial) = (false, false, Trial::Passed);
+        let journal = Journal { version: VERSION, from, to, begun, done, trial, files };
         self.keep(&journal)?;
         Ok(journal)
     }
@@ -149,6 +154,7 @@ impl Swap {
         match way {
             Way::Forward => {
                 journal.done = true;
+                journal.trial = journal.trial.after(Event::InPlace).unwrap_or_default();
                 self.keep(&journal)
             }
             // What was tried is in the way of the next one, and nothing else.
@@ -166,6 +172,11 @@ impl Swap {
             _ => {}
         }
         remove_folder(&self.other()).map_err(failed(&self.other()))
+    }
+
+    /// Notes what became of the version on trial.
+    pub(crate) fn keep_trial(&self, journal: Journal, trial: Trial) -> Result<(), SwapError> {
+        self.keep(&Journal { trial, ..journal })
     }
 
     fn keep(&self, journal: &Journal) -> Result<(), SwapError> {

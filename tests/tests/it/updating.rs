@@ -19,7 +19,9 @@ use minisign::KeyPair;
 use nook_api::NodeCalls as _;
 use nook_api::views::{HouseholdView, SettingAsk, Trust, UpdateTrouble, UpdateWay};
 use nook_testkit::{FileServer, Household, Node, NodePlan, Served, Wish, nook};
-use nook_update::{FORMAT, KIND, MANIFEST_FILE, Manifest, Package, PackageKind, SIGNATURE_END};
+use nook_update::{
+    FORMAT, KIND, MANIFEST_FILE, Manifest, Package, PackageKind, SIGNATURE_END, SwapStage,
+};
 
 const NEWER: &str = "0.1.9";
 
@@ -195,15 +197,21 @@ fn done(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How often the server was asked for the package.
+fn downloads(scene: &Scene) -> usize {
+    scene.server.asked().iter().filter(|asked| asked.path == "/new.tar.gz").count()
+}
+
 async fn version_of(node: &Node) -> anyhow::Result<String> {
     Ok(node.view().await?.me.app_version)
 }
 
-/// Reads what the command says until it waits for the node.
+/// Reads what the command says until it names what it waits for.
 async fn until_it_waits(child: &mut Child) -> anyhow::Result<()> {
     let said = BufReader::new(child.stderr.take().context("a pipe")?);
     let waits = tokio::task::spawn_blocking(move || {
-        said.lines().map_while(Result::ok).any(|line| line.contains("nothing is under way"))
+        let mut lines = said.lines().map_while(Result::ok);
+        lines.any(|line| line.contains("waiting for 1 reply on this computer"))
     });
     anyhow::ensure!(waits.await?, "it ended before it waited");
     Ok(())
@@ -255,6 +263,38 @@ async fn a_node_in_use_becomes_the_new_version_and_its_reply_is_not_cut() -> any
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_update_that_waited_long_enough_gives_up_in_order_and_goes_on_later()
+-> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    scene.offer(&scene.newer()?)?;
+    let house = Household::strangers([scene.plan()]).await?;
+    let node = house.asking();
+    let mut reply = node.reply(&Wish::text("Once upon a time", 200).alone()).await?;
+    reply.until(2).await?;
+    let slow = node.throttle_all_workers(20);
+    let output = scene.updated(node, &["--now", "--wait", "0"]).await?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(!output.status.success(), "{said}");
+    for part in ["still waits for 1 reply on this computer", "run `nook update --now` again"] {
+        assert!(said.contains(part), "{said}");
+    }
+    let portable = nook_update::Portable::at(&scene.prefix());
+    assert_eq!(portable.stage_of_swap()?, SwapStage::Prepared, "what lies ready stays");
+    drop(slow);
+    let told = reply.whole().await?;
+    assert!(told.finish.is_some(), "{told:?}");
+    // Nobody watches over it, so it does not start anew by itself either.
+    tokio::time::sleep(SOME_TICKS).await;
+    assert_eq!(version_of(node).await?, nook_base::VERSION);
+    let asked = downloads(&scene);
+    let output = scene.updated(node, &["--now", "--wait", "0"]).await?;
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(version_of(node).await?, NEWER);
+    assert_eq!(downloads(&scene), asked, "it was downloaded before");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn u7_a_new_version_that_does_not_come_up_is_put_back_and_a_node_runs() -> anyhow::Result<()>
 {
     let scene = Scene::new()?;
@@ -272,6 +312,27 @@ async fn u7_a_new_version_that_does_not_come_up_is_put_back_and_a_node_runs() ->
     let view = node.view().await?;
     assert_eq!((view.me.app_version.as_str(), view.me.id), (nook_base::VERSION, id));
     // Nobody started it but the command: it is not the test's own child.
+    node.client().shut_down().await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn u7_a_new_version_that_hangs_is_ended_and_put_back() -> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    let house = Household::strangers([scene.plan()]).await?;
+    let node = house.asking();
+    let before = fs::read(scene.program())?;
+    let hangs = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo nook {NEWER} && exit\ntrap '' TERM\n\
+         while :; do sleep 1; done\n"
+    );
+    scene.offer(hangs.as_bytes())?;
+    let output = scene.updated(node, &["--now", "--patience", "2"]).await?;
+    let said = String::from_utf8(output.stderr)?;
+    assert!(!output.status.success() && said.contains("runs and does not answer"), "{said}");
+    assert!(fs::read(scene.program())? == before, "the old program is in place");
+    let view = node.view().await?;
+    assert_eq!(view.me.app_version, nook_base::VERSION);
     node.client().shut_down().await?;
     Ok(())
 }

@@ -159,7 +159,7 @@ name: string, } | { "action": "doctor", } | { "action": "pipeline", } | { "actio
 /**
  * SHA-256 of the package, in hexadecimal.
  */
-sha256: string, } | { "action": "restart_when_quiet", } | { "action": "port_key", } | { "action": "renew_port_key", } | { "action": "add_port_key", 
+sha256: string, } | { "action": "restart_when_quiet", } | { "action": "call_off_restart", } | { "action": "started_as", } | { "action": "has_come_up", } | { "action": "port_key", } | { "action": "renew_port_key", } | { "action": "add_port_key", 
 /**
  * What it is to be called.
  */

@@ -167,6 +167,63 @@ fn a_swap_that_a_kill_stopped_is_taken_back_at_the_next_start() {
 }
 
 #[test]
+fn a_version_that_never_comes_up_is_taken_back_by_its_own_starts_and_told_once() {
+    let home = Home::new();
+    let before = home.files();
+    let portable = home.portable();
+    assert_eq!(portable.starts().unwrap(), None, "no update was ever made");
+    home.install(&package(&saying(&NEW), &[])).unwrap();
+    let after = home.files();
+    for start in 1..=3 {
+        assert!(portable.is_on_trial());
+        assert_eq!(portable.starts().unwrap(), None, "start {start}");
+        assert_eq!(home.files(), after);
+    }
+    // A person ended one of them.
+    portable.left().unwrap();
+    assert_eq!(portable.starts().unwrap(), None);
+    assert_eq!(portable.taken_back(), None);
+    assert_eq!(portable.starts().unwrap().as_deref(), Some("0.1.0"));
+    assert_eq!(home.files(), before);
+    assert!(!portable.is_on_trial());
+    for told in [Some("0.2.0"), None, None] {
+        assert_eq!(portable.tell_taken_back().as_deref(), told);
+        assert_eq!(portable.taken_back().as_deref(), Some("0.2.0"), "it is not tried again");
+    }
+}
+
+#[test]
+fn a_version_that_came_up_stays_and_one_that_gives_up_before_goes_at_once() {
+    let home = Home::new();
+    let before = home.files();
+    home.install(&package(&saying(&NEW), &[])).unwrap();
+    let after = home.files();
+    let portable = home.portable();
+    assert_eq!(portable.starts().unwrap(), None);
+    assert!(!portable.has_come_up().unwrap());
+    portable.came_up().unwrap();
+    assert!(!portable.is_on_trial() && portable.has_come_up().unwrap());
+    for _ in 0..9 {
+        assert_eq!(portable.starts().unwrap(), None);
+    }
+    assert_eq!(portable.gives_up().unwrap(), None);
+    assert_eq!(home.files(), after);
+    assert_eq!(portable.back().unwrap(), "0.1.0");
+    assert_eq!(portable.taken_back(), None, "its owner did not want it, which is no fault");
+    home.install(&package(&saying(&NEW), &[])).unwrap();
+    assert_eq!(portable.starts().unwrap(), None);
+    assert_eq!(portable.gives_up().unwrap().as_deref(), Some("0.1.0"));
+    assert_eq!(home.files(), before);
+    assert_eq!(portable.tell_taken_back().as_deref(), Some("0.2.0"));
+    // As whoever watches from outside does it.
+    assert_eq!(portable.take_back(), Err(InstallError::NothingBefore));
+    home.install(&package(&saying(&NEW), &[])).unwrap();
+    assert_eq!(portable.take_back().unwrap(), "0.1.0");
+    assert_eq!(portable.tell_taken_back().as_deref(), Some("0.2.0"), "once for each time");
+    assert_eq!(home.files(), before);
+}
+
+#[test]
 fn a_version_that_lies_ready_waits_for_whoever_prepared_it_and_can_be_given_up() {
     let home = Home::new();
     let before = home.files();

@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use semver::Version;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
@@ -33,6 +33,9 @@ const TEXTS: [(&str, &str); 3] = [
     ("LICENSE-APACHE", "LICENSE-APACHE.txt"),
     ("LICENSE-MIT", "LICENSE-MIT.txt"),
 ];
+
+/// Lies in the archive alone: what the installer does, for a folder that was unpacked.
+const UPDATE: (&str, &str) = ("packaging/windows/Update.cmd", "Update.cmd");
 
 /// The licences of everybody else's.
 const NOTICES: &str = "third-party-licences.txt";
@@ -125,7 +128,7 @@ pub(crate) fn make(places: &Places, profile: Profile, programs: &Path) -> Result
 
     let name = format!("inglenook-{version}-windows-x86_64");
     let archive = folder.join(format!("{name}.zip"));
-    pack(&content, &archive)?;
+    pack(places, &content, &archive)?;
     let installer = folder.join(format!("{name}-setup.exe"));
     let is_quick = profile == Profile::Debug;
     compile(
@@ -135,16 +138,44 @@ pub(crate) fn make(places: &Places, profile: Profile, programs: &Path) -> Result
     Ok(WindowsPackages { installer, archive, content })
 }
 
-/// Makes another installer of the same files that calls itself a later version: to try an upgrade.
-pub(crate) fn make_next(places: &Places, made: &WindowsPackages) -> Result<(PathBuf, Version)> {
-    let mut version: Version = portable::version(places)?.parse().context("an odd version")?;
-    version.patch += 1;
-    let output = made.installer.with_file_name("next-setup.exe");
-    compile(
-        places,
-        &Script { version: &version, payload: &made.content, output: &output, is_quick: true },
-    )?;
-    Ok((output, version))
+/// Makes an installer of a later version, to try an upgrade: the same programs with its number
+/// written over their own, so that they say it. Gives its version too.
+pub(crate) fn make_next(
+    places: &Places,
+    made: &WindowsPackages,
+) -> Result<(WindowsPackages, Version)> {
+    let version: Version = portable::version(places)?.parse().context("an odd version")?;
+    let next = Version { patch: version.patch + 1, ..version.clone() };
+    let folder = places.made("packages/next-windows")?;
+    let content = fresh(&folder)?.join(TOP);
+    fs::create_dir(&content)?;
+    for name in every_file() {
+        let mut bytes = fs::read(made.content.join(name))?;
+        if name.ends_with(".exe") {
+            renumber(&mut bytes, &version, &next).with_context(|| name.to_owned())?;
+        }
+        fs::write(content.join(name), bytes)?;
+    }
+    let name = format!("inglenook-{next}-windows-x86_64");
+    let archive = folder.join(format!("{name}.zip"));
+    pack(places, &content, &archive)?;
+    let installer = folder.join(format!("{name}-setup.exe"));
+    let script = Script { version: &next, payload: &content, output: &installer, is_quick: true };
+    compile(places, &script)?;
+    Ok((WindowsPackages { installer, archive, content }, next))
+}
+
+/// Writes another number over that of a program, wherever it stands.
+fn renumber(program: &mut [u8], from: &Version, to: &Version) -> Result<()> {
+    let (from, to) = (from.to_string(), to.to_string());
+    ensure!(from.len() == to.len(), "{to} does not fit where {from} stands");
+    let length = from.len();
+    let places = (0..=program.len().saturating_sub(length))
+        .filter(|at| program[*at..].starts_with(from.as_bytes()))
+        .collect::<Vec<_>>();
+    ensure!(!places.is_empty(), "{from} stands nowhere in it");
+    places.into_iter().for_each(|at| program[at..at + length].copy_from_slice(to.as_bytes()));
+    Ok(())
 }
 
 /// Compiles the script around empty files. Whether what comes of it works, wine tells elsewhere.
@@ -190,12 +221,16 @@ fn compile(places: &Places, script: &Script<'_>) -> Result<()> {
 
 /// A text with the line ends that every editor of Windows knows.
 fn write_text(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text.replace("\r\n", "\n").replace('\n', "\r\n"))
+    fs::write(path, with_line_ends(text))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
+fn with_line_ends(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
 /// Packs a folder. The same files give the same archive: sorted, and all of one time.
-fn pack(content: &Path, archive: &Path) -> Result<()> {
+fn pack(places: &Places, content: &Path, archive: &Path) -> Result<()> {
     let options = SimpleFileOptions::default()
         .compression_method(CompressionMethod::Deflated)
         .last_modified_time(DateTime::default());
@@ -206,6 +241,9 @@ fn pack(content: &Path, archive: &Path) -> Result<()> {
         packed.start_file(format!("{TOP}/{name}"), options)?;
         packed.write_all(&fs::read(content.join(name))?)?;
     }
+    let (from, name) = UPDATE;
+    packed.start_file(format!("{TOP}/{name}"), options)?;
+    packed.write_all(with_line_ends(&fs::read_to_string(places.root.join(from))?).as_bytes())?;
     packed.finish()?;
     Ok(())
 }
@@ -258,6 +296,16 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_updates_a_folder_knows_every_file() {
+        let (places, _) = script();
+        let text = fs::read_to_string(places.root.join(UPDATE.0)).unwrap();
+        let line = text.lines().find(|line| line.starts_with("for %%F in (")).unwrap();
+        for name in every_file().chain([UPDATE.1]) {
+            assert!(line.contains(name), "{name}");
+        }
+    }
+
+    #[test]
     fn all_that_speaks_of_webview2_names_one_place_to_get_it() {
         let (places, script) = script();
         let line = script.lines().find(|line| line.contains("define WEBVIEW2_ADDRESS")).unwrap();
@@ -270,17 +318,28 @@ mod tests {
     }
 
     #[test]
+    fn a_later_version_says_another_number_and_is_no_longer() {
+        let (old, new) = (Version::new(0, 1, 0), Version::new(0, 1, 1));
+        let mut program = *b"nook 0.1.0, of 0.1.0";
+        renumber(&mut program, &old, &new).unwrap();
+        assert_eq!(&program, b"nook 0.1.1, of 0.1.1");
+        assert!(renumber(&mut program, &old, &new).is_err(), "it stands nowhere any more");
+        assert!(renumber(&mut program, &new, &Version::new(0, 1, 10)).is_err());
+    }
+
+    #[test]
     fn an_archive_holds_all_files_in_one_folder_and_is_always_the_same() {
         let place = tempfile::tempdir().unwrap();
         for name in every_file() {
             fs::write(place.path().join(name), format!("{name}, as it is")).unwrap();
         }
         let archives = ["a.zip", "b.zip"].map(|name| place.path().join(name));
-        archives.iter().for_each(|archive| pack(place.path(), archive).unwrap());
+        let places = Places::find().unwrap();
+        archives.iter().for_each(|archive| pack(&places, place.path(), archive).unwrap());
         let [first, second] = archives.each_ref().map(|archive| fs::read(archive).unwrap());
         assert!(first == second);
         let mut read = zip::ZipArchive::new(File::open(&archives[0]).unwrap()).unwrap();
-        assert_eq!(read.len(), every_file().count());
+        assert_eq!(read.len(), every_file().count() + 1, "and the file that updates a folder");
         let mut text = String::new();
         read.by_name("Inglenook/READ ME.txt").unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "READ ME.txt, as it is");

@@ -41,11 +41,6 @@ fn is_new(view: &HouseholdView) -> bool {
     view.me.app_version == NEWER
 }
 
-/// How often the server was asked for the package.
-fn downloads(scene: &Scene) -> usize {
-    scene.server.asked().iter().filter(|asked| asked.path == "/new.tar.gz").count()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_house_of_three_updates_over_one_download_and_a_reply_is_not_cut() -> anyhow::Result<()> {
     let scene = Scene::new()?;

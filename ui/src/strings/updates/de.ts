@@ -21,7 +21,7 @@ export const updates: Strings['updates'] = {
     apt: (file) => `Zum Einspielen lade ${file} dort herunter, woher du Inglenook hast, und gib ein: sudo apt install ./${file}`,
     dnf: (file) => `Zum Einspielen lade ${file} dort herunter, woher du Inglenook hast, und gib ein: sudo dnf install ./${file}`,
     open: (file) => `Zum Einspielen lade ${file} dort herunter, woher du Inglenook hast, und öffne die Datei.`,
-    unpack: (file) => `Zum Einspielen lade ${file} dort herunter, woher du Inglenook hast, beende Inglenook und entpacke die Datei über die alten.`,
+    unpack: (file) => `Zum Einspielen lade ${file} dort herunter, woher du Inglenook hast, entpacke die Datei in einen anderen Ordner und ziehe den alten Ordner dort auf Update.cmd.`,
     build: () => 'Dieses Inglenook wurde auf diesem Computer gebaut: Hole den neuen Quelltext und baue ihn.',
   },
   notLooked: (reason) => `Das letzte Nachsehen nach einer neuen Fassung ging nicht: ${reason}`,

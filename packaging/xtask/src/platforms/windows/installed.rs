@@ -1,5 +1,6 @@
 //! The installer under wine, as one person's computer sees it: installed without a question, asked,
-//! upgraded while a node runs, started without WebView2, removed with and without what is kept.
+//! upgraded to programs of another version while a node runs, moved, started without WebView2, removed
+//! with and without what is kept.
 //!
 //! What wine cannot tell: how Windows' own firewall, its warnings about unsigned programs and a real
 //! WebView2 behave.
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
 use super::{Answer, QUESTION, read_answer};
@@ -25,7 +26,11 @@ const FOLDER: &str = "platforms/wine-installed";
 
 const UNINSTALL_KEY: &str = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Uninstall\Inglenook";
 const LOGIN_KEY: &str = r"HKCU\Software\Microsoft\Windows\CurrentVersion\Run";
+const LOGIN_CHOICE_KEY: &str =
+    r"HKCU\Software\Microsoft\Windows\CurrentVersion\Explorer\StartupApproved\Run";
 const NAME: &str = "Inglenook";
+/// The words of a node without a window.
+const NODE: [&str; 2] = ["up", "--no-port"];
 /// Where wine keeps what Windows keeps in its Credential Manager.
 const CREDENTIAL_KEY: &str = r"HKCU\Software\Wine\Credential Manager\Generic: device key.Inglenook";
 
@@ -47,8 +52,9 @@ struct Computer {
 
 /// Does all of it. `here`: what the programs of this system say to the question.
 pub(super) fn prove(places: &Places, packages: &WindowsPackages, here: &Answer) -> Result<String> {
-    let (next, next_version) = make_next(places, packages)?;
-    let computer = Computer::new(places)?;
+    let (next, version) = make_next(places, packages)?;
+    let version = version.to_string();
+    let mut computer = Computer::new(places)?;
     computer.is_refused_by_an_old_windows(packages)?;
 
     computer.install(packages.installer.as_os_str(), &[])?;
@@ -58,14 +64,20 @@ pub(super) fn prove(places: &Places, packages: &WindowsPackages, here: &Answer) 
     computer.says_what_is_missing()?;
 
     let kept = computer.keeps_something()?;
-    computer.install(next.as_os_str(), &["/AUTOSTART"])?;
+    computer.install(packages.installer.as_os_str(), &["/AUTOSTART"])?;
     ensure!(computer.starts_at_login(), "/AUTOSTART was asked for");
-    ensure!(computer.digests()? == kept, "an upgrade changed what the program keeps");
-    computer.is_upgraded_under_a_node(&next, packages)?;
-    computer.holds_the_program(packages, &next_version.to_string())?;
+    ensure!(computer.digests()? == kept, "installing it again changed what the program keeps");
+    computer.is_upgraded_under_a_node(&next, &version)?;
+    computer.holds_the_program(&next, &version)?;
+    computer.answers(here)?;
+    computer.leaves_alone_what_runs(packages)?;
+    computer.holds_the_program(&next, &version)?;
+    computer.moves_and_comes_back(&next, &version)?;
 
     computer.is_removed(packages)?;
-    Ok(format!("answered token for token, upgraded under a node, removed; {}", packages.sizes()?))
+    computer.updates_an_archive(packages, &next)?;
+    let sizes = packages.sizes()?;
+    Ok(format!("answered token for token, upgraded and moved under a node, removed; {sizes}"))
 }
 
 impl Computer {
@@ -173,23 +185,106 @@ impl Computer {
         Ok(digests)
     }
 
-    /// A node runs in a terminal. The installer asks it to leave, and it does so in order.
-    fn is_upgraded_under_a_node(&self, next: &Path, packages: &WindowsPackages) -> Result<()> {
-        let mut node = self.nook().args(["up", "--no-port"]).piped()?;
-        let outcome = until_it_is_up(&mut node)
-            .and_then(|()| self.install(next.as_os_str(), &[]))
-            .and_then(|()| until_it_ends(&mut node));
-        // Dead already where all went well.
-        let _ = node.kill();
-        outcome?;
+    /// A node runs in a terminal. The installer asks it to leave, which it does in order, and starts the
+    /// one of the new version as that one was started.
+    fn is_upgraded_under_a_node(&self, next: &WindowsPackages, version: &str) -> Result<()> {
+        self.under_a_node(|| self.install(next.installer.as_os_str(), &[]))?;
+        let said = self.nook().args(["--version"]).output()?;
+        ensure!(said.trim() == format!("nook {version}"), "after the upgrade it says {said}");
         ensure!(self.starts_at_login(), "an upgrade without a word forgot the start at login");
         let name = self.nook().args(["settings", "get", "device.name"]).output()?;
         ensure!(name.trim() == "Attic PC", "after the upgrade the device is called {name}");
-        // What cannot be replaced is left as it was.
+        self.runs_again()
+    }
+
+    /// What cannot be replaced is left as it was, and what left for it runs again.
+    fn leaves_alone_what_runs(&self, older: &WindowsPackages) -> Result<()> {
         let _held = self.holds_open("nook.exe")?;
-        let setup = self.wine.program(&packages.installer).args(["/S"]).within(ANSWER_LIMIT);
-        ensure!(setup.exit_code()? == NOT_DONE, "a program that runs was written over");
+        self.under_a_node(|| {
+            let setup = self.wine.program(&older.installer).args(["/S"]).within(ANSWER_LIMIT);
+            ensure!(setup.exit_code()? == NOT_DONE, "a program that runs was written over");
+            Ok(())
+        })?;
+        self.runs_again()
+    }
+
+    /// To another folder and back, while a node runs. A person has switched the start at login off in
+    /// the Task Manager, which Windows keeps beside the start itself.
+    fn moves_and_comes_back(&mut self, packages: &WindowsPackages, version: &str) -> Result<()> {
+        let off = "030000000000000000000000";
+        let words = ["add", LOGIN_CHOICE_KEY, "/v", NAME, "/t", "REG_BINARY", "/d", off, "/f"];
+        self.wine.program("reg").args(words).run()?;
+        let home = self.folder.clone();
+        let elsewhere = self.wine.drive().join("elsewhere").join(NAME);
+        for (from, to) in [(&home, &elsewhere), (&elsewhere, &home)] {
+            let below = to.strip_prefix(self.wine.drive())?.to_string_lossy().replace('/', "\\");
+            let folder = format!("/D=C:\\{below}");
+            self.under_a_node(|| self.install(packages.installer.as_os_str(), &[&folder]))?;
+            self.folder.clone_from(to);
+            self.holds_the_program(packages, version)?;
+            ensure!(!from.exists(), "{:?} stay in the folder before", names_in(from)?);
+            let login = self.wine.registry(LOGIN_KEY, NAME).unwrap_or_default();
+            ensure!(login == format!("\"C:\\{below}\\inglenook.exe\" --hidden"), "it is {login}");
+            let choice = self.wine.registry(LOGIN_CHOICE_KEY, NAME);
+            ensure!(choice.as_deref() == Some(off), "the choice for the login is {choice:?}");
+            self.runs_again()?;
+        }
         Ok(())
+    }
+
+    /// A folder that was unpacked becomes the new version under a node, with the file that lies in the
+    /// archive for that.
+    fn updates_an_archive(
+        &mut self,
+        packages: &WindowsPackages,
+        next: &WindowsPackages,
+    ) -> Result<()> {
+        let [old, new] = ["unpacked", "new"].map(|name| self.wine.drive().join(name));
+        for (archive, folder) in [(&packages.archive, &old), (&next.archive, &new)] {
+            zip::ZipArchive::new(fs::File::open(archive)?)?.extract(folder)?;
+        }
+        self.folder = old.join(NAME);
+        let update = || {
+            let words = ["/c", r"C:\new\Inglenook\Update.cmd", r"C:\unpacked\Inglenook"];
+            let code = self.wine.program("cmd").args(words).within(ANSWER_LIMIT).exit_code()?;
+            ensure!(code == Some(0), "the update of a folder ended with {code:?}");
+            Ok(())
+        };
+        self.under_a_node(update)?;
+        self.runs_again()?;
+        let found = names_in(&self.folder)?;
+        ensure!(found == names_in(&new.join(NAME))?, "{found:?} lie there");
+        for name in found {
+            let same = fs::read(self.folder.join(&name))? == fs::read(new.join(NAME).join(&name))?;
+            ensure!(same, "{name} is not that of the new version");
+        }
+        Ok(())
+    }
+
+    /// A node runs in a terminal and has left in order behind `deed`.
+    fn under_a_node(&self, deed: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut node = self.nook().args(NODE).piped()?;
+        let outcome =
+            until_it_is_up(&mut node).and_then(|()| deed()).and_then(|()| until_it_ends(&mut node));
+        // Dead already where all went well.
+        let _ = node.kill();
+        outcome
+    }
+
+    /// The node that the installer has started again, as it was; it ends here.
+    fn runs_again(&self) -> Result<()> {
+        let asked = outside::now();
+        let wanted = ["nook.exe"].into_iter().chain(NODE).collect::<Vec<_>>().join(" ");
+        loop {
+            // It fails while no node answers.
+            let down = self.nook().args(["down", "--say-again"]).output_quietly();
+            match down.as_deref().map(str::trim) {
+                Some(said) if said == wanted => return Ok(()),
+                Some(said) => bail!("what was started again is {said:?}, not {wanted:?}"),
+                None if asked.elapsed() > ANSWER_LIMIT => bail!("the node was not started again"),
+                None => std::thread::sleep(LOOK),
+            }
+        }
     }
 
     /// A program that neither is a node nor leaves, such as one that waits for a person to type.
