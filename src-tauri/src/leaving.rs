@@ -83,6 +83,17 @@ pub(crate) async fn start_anew(app: AppHandle, how: StartAnew) {
     }
 }
 
+/// This version does not come up: where it is on trial, it becomes the one before, with which all was
+/// well. Whether it does.
+pub(crate) async fn give_way(app: &AppHandle, reason: &str) -> bool {
+    let is_pending = trial::is_pending(app).await;
+    if is_pending {
+        tracing::error!(reason, "the new version does not come up: the one before comes back");
+        start_anew(app.clone(), StartAnew::VersionBefore).await;
+    }
+    is_pending
+}
+
 /// Ends what is left of a node, within the limit.
 pub(crate) async fn shut_down(house: &NodeHandle) {
     if tokio::time::timeout(LEAVE_LIMIT, house.shut_down()).await.is_err() {

@@ -16,6 +16,7 @@ mod background;
 #[cfg(test)]
 mod bindings;
 mod coalesce;
+mod coming_up;
 mod commands;
 mod desktop_notices;
 mod graphics;

@@ -34,6 +34,9 @@ const PAGE_LIMIT: Duration = Duration::from_secs(25);
 /// the first start of other files is the slowest.
 const TRIAL_LIMIT: Duration = Duration::from_secs(100);
 
+/// Why a version on trial gives way then.
+const NO_PAGE: &str = "its page does not come";
+
 /// Two ends within this time have one cause.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -258,7 +261,7 @@ fn apply(app: &AppHandle, step: Step) {
             }
             let blank = app.clone();
             app.state::<Background>().run("without-page", async move {
-                trial::is_without_page(&blank).await;
+                leaving::give_way(&blank, NO_PAGE).await;
             });
         }
     }
@@ -266,7 +269,7 @@ fn apply(app: &AppHandle, step: Step) {
 
 /// Starts the program anew, when nothing is under way that it would cut off, or after a while.
 async fn start_anew(app: AppHandle) {
-    if trial::is_without_page(&app).await {
+    if leaving::give_way(&app, NO_PAGE).await {
         return;
     }
     if let Some(house) = app.state::<Opening>().now() {

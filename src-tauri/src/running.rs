@@ -18,7 +18,7 @@ use crate::news::News;
 use crate::opening::Opener;
 use crate::texts::Speech;
 use crate::tray::Tray;
-use crate::{leaving, log_file, notices, starting, trial};
+use crate::{coming_up, leaving, log_file, notices, starting};
 
 /// What follows when the node has ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) async fn run(app: AppHandle, tray: Option<Tray>, opener: Opener, argu
         Ok(house) => house,
         Err(error) => {
             tracing::error!(%error, "the house did not start");
-            if trial::is_to_blame(&app, &error).await {
+            if coming_up::is_to_blame(&app, &error).await {
                 return;
             }
             if let Some(tray) = tray {
@@ -57,7 +57,7 @@ pub(crate) async fn run(app: AppHandle, tray: Option<Tray>, opener: Opener, argu
     if arguments.safe_graphics {
         keep_safe_graphics(&house).await;
     }
-    app.state::<Background>().run("trial", trial::follow(app.clone(), house.clone()));
+    app.state::<Background>().run("coming-up", coming_up::follow(app.clone(), house.clone()));
     app.state::<Background>().run("notices", notices::follow(app.clone(), house.clone()));
     let speech = app.state::<Speech>().changes();
     let shown = async {
