@@ -202,7 +202,7 @@ const SAID: [string, () => string, unknown[]][] = [
 
 /** What stands in a fact beside its kind. */
 function valuesOf(fact: object, ...apart: string[]): unknown[] {
-  return Object.entries(fact).filter(([name, value]) => name !== 'kind' && value !== 'this' && !apart.includes(name)).map(([, value]) => spoken(value));
+  return Object.entries(fact).filter(([name, value]) => name !== 'kind' && value !== 'this' && typeof value !== 'boolean' && !apart.includes(name)).map(([, value]) => spoken(value));
 }
 
 /** What must be said of a value: of a reason, its words; of this computer, nothing that all languages say alike. */
