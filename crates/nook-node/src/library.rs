@@ -102,10 +102,14 @@ impl State {
         self.library.model(name)
     }
 
-    /// Tells files whether they are to travel slowly, because something is computed here. Asked
-    /// after everything that happens, so it is as new as the view.
+    /// Tells files whether they are to travel slowly, because something is computed here, and what
+    /// programs ask for whether it is to wait for others. Asked after everything that happens, so it
+    /// is as new as the view.
     pub(crate) fn weigh_traffic(&self) {
         self.library.set_busy(self.replies_running() > 0 || self.host.streams() > 0);
+        if self.requester.computes_for_owner() || self.host.streams() > 0 {
+            self.runner.open_models.note_computing();
+        }
     }
 
     /// Works out anew what fits where, if something that it hangs on has changed.

@@ -22,7 +22,7 @@ use nook_store::{
 };
 use nook_trust::{DeviceKey, DeviceName};
 use nook_wire::{Hello, Message, ProtocolRange};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::asked_here;
@@ -428,8 +428,16 @@ fn start_sides(
     };
     let memory_free = nook_resources::memory::memory_free;
     let host_runner = HostRunner::new(tools, links.clone(), tasks.clone(), ledger, memory_free);
-    let runner =
-        Runner { key, workers, open_models, links, book, events: asking, tasks: tasks.clone() };
+    let runner = Runner {
+        key,
+        workers,
+        open_models,
+        links,
+        book,
+        events: asking,
+        tasks: tasks.clone(),
+        counting: Arc::new(Semaphore::new(1)),
+    };
     let sides = Sides { requester, runner, host_runner, audit };
     (sides, SideInboxes { requester: asking_inbox, host: hosting_inbox, left: left_inbox })
 }

@@ -38,13 +38,14 @@ pub(crate) async fn answer(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let sent: Body = body::read(body, port.limits.body).await?;
+    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
     let understood = sent.understand(&port.house.now())?;
     let id = new_id("msg_");
     let stops = understood.request.stop.clone();
     let request_id = caller.request_id.clone();
     let leaves = Leaves::of(understood.stream);
     let asked = Asked::begin(&port, caller, understood.request, &id, leaves).await?;
+    drop(place);
     let (blocks, begun) = (Blocks::default(), false);
     let answering = Answering { id, request_id, stops: Sensitive(stops), asked, blocks, begun };
     if understood.stream {
@@ -60,9 +61,10 @@ pub(crate) async fn count(
     State(port): State<Port>,
     body: axum::body::Body,
 ) -> Result<Json<Counted>, ApiError> {
-    let sent: Body = body::read(body, port.limits.body).await?;
+    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
     let understood = sent.understand(&port.house.now())?;
     let counted = port.house.count(understood.request).await;
+    drop(place);
     let counted = counted.map_err(|error| refused(&port, error))?;
     Ok(Json(Counted { input_tokens: counted.tokens }))
 }

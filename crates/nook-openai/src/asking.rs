@@ -20,6 +20,7 @@ use crate::caller::Caller;
 use crate::error::{ApiError, from_words};
 use crate::happened::Happened;
 use crate::port::Port;
+use crate::preparing;
 use crate::report::Report;
 
 /// How long a stream's headers wait for the reply to begin, so that what is refused soon is refused
@@ -111,6 +112,9 @@ impl Asked {
                 Stage::come(reply)
             }
             Some(Err(error)) => {
+                if error.code == ErrorCode::Busy {
+                    preparing::pause().await;
+                }
                 let error = refused(port, error);
                 report.refused(error.listed());
                 return Err(error);

@@ -8,6 +8,8 @@ use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
+use crate::port::Port;
+use crate::preparing::Place;
 
 /// Largest body, in bytes: a long conversation as text. A larger one is answered 413.
 const BODY_BYTES_MAX: usize = 2 << 20;
@@ -18,9 +20,26 @@ const SKIPPED_BYTES_MAX: usize = 32 << 20;
 
 /// Reads all of `body` within `limit`.
 pub(crate) async fn read<T: DeserializeOwned>(body: Body, limit: Duration) -> Result<T, ApiError> {
+    parse(&all(body, limit).await?)
+}
+
+/// Reads all of the `body` of a request for a reply, and looks at it once there is a place for it.
+/// The place is to be held until the reply has come, or was refused.
+pub(crate) async fn read_in_turn<T: DeserializeOwned>(
+    port: &Port,
+    body: Body,
+) -> Result<(T, Place), ApiError> {
+    let bytes = all(body, port.limits.body).await?;
+    let Some(place) = port.preparing.take().await else {
+        let busy = ApiError::too_many("Too many requests for replies wait. Try again shortly.");
+        return Err(busy.after(port.pace.seconds(1)));
+    };
+    Ok((parse(&bytes)?, place))
+}
+
+async fn all(body: Body, limit: Duration) -> Result<Vec<u8>, ApiError> {
     let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time.");
-    let bytes = tokio::time::timeout(limit, collect(body)).await.map_err(late)??;
-    parse(&bytes)
+    tokio::time::timeout(limit, collect(body)).await.map_err(late)?
 }
 
 async fn collect(body: Body) -> Result<Vec<u8>, ApiError> {

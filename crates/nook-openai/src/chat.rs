@@ -33,10 +33,11 @@ pub(crate) async fn complete(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let sent: Body = body::read(body, port.limits.body).await?;
+    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
     let understood = sent.understand(&port.house.now())?;
     let (id, leaves) = (new_id("chatcmpl-"), Leaves::of(understood.stream));
     let asked = Asked::begin(&port, caller.clone(), understood.request, &id, leaves).await?;
+    drop(place);
     let model = asked.model().to_owned();
     let more = Others { port, caller, id: id.clone(), leaves, waiting: understood.more };
     let head = AnswerHead { id, created: clock::unix_seconds(), model };

@@ -98,7 +98,7 @@ pub(crate) async fn complete(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let sent: Body = body::read(body, port.limits.body).await?;
+    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
     let mut understood = sent.understand(&port.house.now())?;
     let id = new_id("cmpl-");
     let Some(first) = understood.asking.pop_front() else {
@@ -106,6 +106,7 @@ pub(crate) async fn complete(
     };
     let leaves = Leaves::of(understood.stream);
     let asked = Asked::begin(&port, caller.clone(), first.request, &id, leaves).await?;
+    drop(place);
     let model = asked.model().to_owned();
     let head = AnswerHead { id, created: clock::unix_seconds(), model };
     let choices = Choices {

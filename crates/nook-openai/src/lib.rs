@@ -35,6 +35,7 @@ mod ollama;
 mod openapi;
 mod pace;
 mod port;
+mod preparing;
 mod recorder;
 mod report;
 mod responses;

@@ -43,9 +43,9 @@ pub(crate) async fn chat(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let sent: ChatBody = body::read(body, port.limits.body).await?;
+    let (sent, place): (ChatBody, _) = body::read_in_turn(&port, body).await?;
     let understood = sent.understand(&port.house.now())?;
-    answering::answer(&port, caller, understood, Form::Chat).await
+    answering::answer((&port, place), caller, understood, Form::Chat).await
 }
 
 /// `POST /api/generate`
@@ -54,9 +54,9 @@ pub(crate) async fn generate(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let sent: GenerateBody = body::read(body, port.limits.body).await?;
+    let (sent, place): (GenerateBody, _) = body::read_in_turn(&port, body).await?;
     let understood = sent.understand(&port.house.now())?;
-    answering::answer(&port, caller, understood, Form::Generate).await
+    answering::answer((&port, place), caller, understood, Form::Generate).await
 }
 
 /// A model's name as sent, without the tag that stands for the usual one.

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::embedding_queue::EmbeddingQueue;
 use crate::pace::Pace;
+use crate::preparing::Preparing;
 use crate::recorder;
 use crate::responses::KeptAnswers;
 use crate::strangers::Strangers;
@@ -61,6 +62,7 @@ pub(crate) struct Port {
     pub(crate) strangers: Arc<Strangers>,
     pub(crate) embeddings: EmbeddingQueue,
     pub(crate) pace: Pace,
+    pub(crate) preparing: Preparing,
     pub(crate) kept: KeptAnswers,
     pub(crate) metrics: PrometheusHandle,
 }
@@ -88,6 +90,7 @@ impl Port {
             strangers: Arc::default(),
             embeddings: EmbeddingQueue::new(),
             pace: Pace::default(),
+            preparing: Preparing::new(),
             kept: KeptAnswers::default(),
             metrics: recorder::handle(),
         }

@@ -43,12 +43,13 @@ pub(crate) async fn respond(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let sent: Body = body::read(body, port.limits.body).await?;
+    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
     let earlier = Earlier { kept: &port.kept, key: caller.key.as_deref() };
     let understood = sent.understand(&port.house.now(), &earlier)?;
     let id = new_id("resp_");
     let (leaves, key) = (Leaves::of(understood.stream), caller.key.clone());
     let asked = Asked::begin(&port, caller, understood.request, &id, leaves).await?;
+    drop(place);
     let mut object = understood.object;
     object.id = id;
     object.created_at = clock::unix_seconds();

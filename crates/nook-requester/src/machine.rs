@@ -409,6 +409,11 @@ impl Requester {
         self.queue.running()
     }
 
+    /// Whether one of them is the owner's.
+    pub fn computes_for_owner(&self) -> bool {
+        self.queue.runs_of_owner()
+    }
+
     /// Replies that wait for one of those to end.
     pub fn replies_waiting(&self) -> usize {
         self.queue.waiting()

@@ -3,9 +3,9 @@
 use nook_base::{ErrorCode, clock};
 use nook_text::said::THOUGHT_MARKS;
 use nook_text::{
-    CallRule, ChatTemplate, Constraint, EncodeOptions, Moment, Opening, RenderJob, RenderOptions,
-    RenderedPrompt, ReplyForm, ReplyShape, Role, Sampler, SamplerSettings, StopStrings, Thought,
-    Tokenizer, Tool, ToolChoice,
+    CallRule, ChatTemplate, Constraint, EncodeError, EncodeOptions, Moment, Opening, RenderJob,
+    RenderOptions, RenderedPrompt, ReplyForm, ReplyShape, Role, Sampler, SamplerSettings,
+    StopStrings, Thought, Tokenizer, Tool, ToolChoice,
 };
 use serde_json::{Map, Value};
 
@@ -97,10 +97,11 @@ fn bad(error: impl ToString) -> NodeError {
     NodeError::new(ErrorCode::BadRequest, error.to_string())
 }
 
-/// Encodes what a draft says; `rendered` is what became of its job, where that was done elsewhere.
+/// Encodes what a draft says, up to `most` tokens; `rendered` is what became of its job, where that
+/// was done elsewhere.
 pub(crate) fn encode(
     model: &OpenModel,
-    draft: Draft,
+    (draft, most): (Draft, usize),
     rendered: Option<RenderedPrompt>,
 ) -> Result<Encoded, NodeError> {
     let Draft { request, job, shape } = draft;
@@ -110,13 +111,14 @@ pub(crate) fn encode(
     };
     let (mut ids, mut open) = (Vec::new(), None);
     if let Some(rendered) = &rendered {
-        ids = model.tokenizer.encode_chat(rendered).map_err(bad)?;
+        let encoded = model.tokenizer.encode_chat_within(rendered, most);
+        ids = encoded.map_err(|error| unencoded(model, error))?;
         open = opened(rendered.text());
     }
     let (mut opening, mut form, mut after) = (Opening::Continues, ReplyForm::plain(), None);
     match &request.prompt {
-        Prompt::Text(text) => ids = text_ids(model, text)?,
-        Prompt::Gap { before, behind } => ids = gap_ids(model, &before.0, &behind.0)?,
+        Prompt::Text(text) => ids = text_ids(model, text, most)?,
+        Prompt::Gap { before, behind } => ids = gap_ids(model, (&before.0, &behind.0), most)?,
         Prompt::Tokens(given) => {
             check_ids(model, given)?;
             ids.clone_from(&given.0);
@@ -127,7 +129,8 @@ pub(crate) fn encode(
         }
         Prompt::Begun { thought, reply, .. } => {
             let known = model.template.thought_marks();
-            let (begun, rest) = go_on(&model.tokenizer, (open, known), thought, reply)?;
+            let begun = go_on(&model.tokenizer, (open, known), (thought, reply), most);
+            let (begun, rest) = begun.map_err(|error| unencoded(model, error))?;
             ids.extend(begun);
             form = thinking_form(rest);
         }
@@ -144,9 +147,9 @@ pub(crate) fn encode(
     Ok(Encoded { request, ids, opening, stops, form, shape, after })
 }
 
-fn gap_ids(model: &OpenModel, before: &str, behind: &str) -> Result<Vec<u32>, NodeError> {
-    let ids = model.tokenizer.encode_gap(before, behind).map_err(bad)?;
-    ids.ok_or_else(|| {
+fn gap_ids(model: &OpenModel, around: (&str, &str), most: usize) -> Result<Vec<u32>, NodeError> {
+    let ids = model.tokenizer.encode_gap(around, most);
+    ids.map_err(|error| unencoded(model, error))?.ok_or_else(|| {
         bad(
             "this model cannot fill in text before a suffix: its vocabulary has no marks for that. \
              Leave `suffix` out, or ask a model for code, such as Qwen2.5-Coder",
@@ -192,15 +195,15 @@ fn thinking_form(thought: Thought) -> ReplyForm {
 fn go_on(
     tokenizer: &Tokenizer,
     (open, known): (Option<ThoughtMarks>, Option<ThoughtMarks>),
-    thought: &str,
-    reply: &str,
-) -> Result<(Vec<u32>, Thought), NodeError> {
+    (thought, reply): (&str, &str),
+    most: usize,
+) -> Result<(Vec<u32>, Thought), EncodeError> {
     // What the model said is text, whatever it spells; the marks are ours.
     let plain = EncodeOptions { add_special: false, parse_special: false };
     let marked = EncodeOptions { parse_special: true, ..plain };
     let mut ids = Vec::new();
-    let mut write = |text: &str, options| -> Result<(), NodeError> {
-        ids.extend(tokenizer.encode(text, options).map_err(bad)?);
+    let mut write = |text: &str, options| -> Result<(), EncodeError> {
+        ids.extend(tokenizer.encode_within(text, options, most)?);
         Ok(())
     };
     let rest = match open.or(known) {
@@ -221,10 +224,19 @@ fn go_on(
     Ok((ids, rest))
 }
 
-/// The ids of a plain text, as the model's vocabulary begins and ends one.
-pub(crate) fn text_ids(model: &OpenModel, text: &str) -> Result<Vec<u32>, NodeError> {
+/// The ids of a plain text, at most `most`, as the model's vocabulary begins and ends one.
+pub(crate) fn text_ids(model: &OpenModel, text: &str, most: usize) -> Result<Vec<u32>, NodeError> {
     let options = EncodeOptions { add_special: true, parse_special: false };
-    model.tokenizer.encode(text, options).map_err(bad)
+    let ids = model.tokenizer.encode_within(text, options, most);
+    ids.map_err(|error| unencoded(model, error))
+}
+
+/// The complaint about a text that was not encoded.
+fn unencoded(model: &OpenModel, error: EncodeError) -> NodeError {
+    match error {
+        EncodeError::TooMany { least } => too_long(model, Tokens::AtLeast(least)),
+        error => bad(error),
+    }
 }
 
 /// Refuses ids that the vocabulary does not have.
@@ -316,20 +328,39 @@ fn room(model: &OpenModel, prompt: usize, wanted: Option<u32>) -> Result<u32, No
     let left = u32::try_from(prompt).ok().and_then(|prompt| window.checked_sub(prompt));
     match left {
         Some(left) if left > 0 => Ok(wanted.unwrap_or(left).clamp(1, left)),
-        _ => Err(too_long(model, prompt)),
+        _ => Err(too_long(model, Tokens::Exactly(prompt))),
     }
 }
 
-/// The complaint about a text of `tokens` tokens that does not fit.
-pub(crate) fn too_long(model: &OpenModel, tokens: usize) -> NodeError {
+/// Most tokens of a prompt: one more must fit behind it.
+pub(crate) fn prompt_max(model: &OpenModel) -> usize {
+    (model.shape.context_length as usize).saturating_sub(1)
+}
+
+/// Tokens of a text that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tokens {
+    /// All were counted.
+    Exactly(usize),
+    /// That it is too long was certain before all were counted.
+    AtLeast(usize),
+}
+
+/// The complaint about a text of so many tokens that does not fit.
+pub(crate) fn too_long(model: &OpenModel, tokens: Tokens) -> NodeError {
     let (name, window) = (&model.listed.name, model.shape.context_length);
+    let (tokens, at_least, said) = match tokens {
+        Tokens::Exactly(tokens) => (tokens as u64, false, ""),
+        Tokens::AtLeast(tokens) => (tokens as u64, true, "at least "),
+    };
     NodeError::new(
         ErrorCode::TooLong,
         format!(
-            "The prompt has {tokens} tokens; {name} can hold {window}. Start a new chat, or shorten it."
+            "The prompt has {said}{tokens} tokens; {name} can hold {window}. Start a new chat, or \
+             shorten it."
         ),
     )
-    .worded(Wording::PromptTooLong { tokens: tokens as u64, model: name.clone(), window })
+    .worded(Wording::PromptTooLong { tokens, at_least, model: name.clone(), window })
 }
 
 /// How freely a reply chooses its words unless its request says so.
@@ -393,7 +424,7 @@ mod tests {
     fn told(open: bool, known: bool, thought: &str, reply: &str) -> (String, Thought) {
         let (tokenizer, tokens) = bytes_and_marks();
         let marks = (open.then_some(MARKS), known.then_some(MARKS));
-        let (ids, rest) = go_on(&tokenizer, marks, thought, reply).unwrap();
+        let (ids, rest) = go_on(&tokenizer, marks, (thought, reply), usize::MAX).unwrap();
         let mut text = String::new();
         for id in ids {
             match tokens[id as usize].strip_prefix("<0x") {

@@ -14,7 +14,7 @@ use nook_link::Links;
 use nook_plan::{OffloadPolicy, Place, Route};
 use nook_store::ActivationChoice;
 use nook_trust::DeviceKey;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::choice::{Choice, Encoded, Lack, Question};
 use crate::machine::placement::PlacementLook;
@@ -69,6 +69,17 @@ pub struct Runner {
     pub events: mpsc::Sender<Event>,
     /// All tasks of the node.
     pub tasks: Tasks,
+    /// Held by whoever counts the tokens of a prompt: one at a time.
+    pub counting: Arc<Semaphore>,
+}
+
+/// How far the tokens of a prompt are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    /// Until it is certain that they do not fit.
+    WhatFits,
+    /// To the end.
+    All,
 }
 
 /// Where a reply is computed.
@@ -141,7 +152,7 @@ impl Runner {
     /// afterwards.
     async fn make(self, job: ReplyJob) {
         let ReplyJob { listed, request, mut answer, place: _place, terms } = job;
-        let begun = self.begin(listed, request, &mut answer).await;
+        let begun = self.begin(listed, request, Counts::WhatFits, &mut answer).await;
         let (ready, model) = match begun {
             Ok(begun) => begun,
             Err(error) => {
@@ -170,6 +181,7 @@ impl Runner {
         &self,
         listed: Listed,
         request: GenerateRequest,
+        counts: Counts,
         answer: &mut Answer<A>,
     ) -> Result<(Ready, Arc<OpenModel>), NodeError> {
         let model = unless_left(answer, self.open_models.open(listed)).await?;
@@ -180,7 +192,11 @@ impl Runner {
             None => None,
         };
         let opened = model.clone();
-        let encoded = blocking(move || prompt::encode(&opened, draft, rendered)).await?;
+        let most = match counts {
+            Counts::WhatFits => prompt::prompt_max(&model),
+            Counts::All => usize::MAX,
+        };
+        let encoded = blocking(move || prompt::encode(&opened, (draft, most), rendered)).await?;
         if let Some(shape) = &encoded.shape {
             unless_left(answer, model.try_form(shape)).await?;
         }
@@ -342,12 +358,14 @@ impl Runner {
         Ok(patience)
     }
 
-    /// Counts the tokens of a prompt. One that is too long is an answer too.
+    /// Counts the tokens of a prompt, of one at a time: a long one takes a good part of a second.
+    /// One that is too long is an answer too.
     fn count(&self, listed: Listed, request: GenerateRequest, mut answer: Answer<Counted>) {
         let runner = self.clone();
         self.tasks.spawn_until_cancelled("counting", async move {
+            let Ok(_turn) = runner.counting.acquire().await else { return };
             let model = listed.name.clone();
-            let tokens = match runner.begin(listed, request, &mut answer).await {
+            let tokens = match runner.begin(listed, request, Counts::All, &mut answer).await {
                 Ok((ready, _)) => Ok(ready.ids.len() as u64),
                 Err(error) => match error.wording {
                     Some(Wording::PromptTooLong { tokens, .. }) => Ok(tokens),

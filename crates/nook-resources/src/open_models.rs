@@ -109,6 +109,12 @@ impl OpenModelCache {
         Self { open: Arc::default(), turns: Arc::default(), left, sandboxes }
     }
 
+    /// This device computes for its owner, or for others: what programs ask takes little of it for
+    /// a while.
+    pub fn note_computing(&self) {
+        self.sandboxes.note_computing();
+    }
+
     /// Opens `listed`, or hands out what is open. A model that was deleted and is here again may
     /// have another name and file than the one that is open.
     pub async fn open(&self, listed: Listed) -> Result<Arc<OpenModel>, NodeError> {
@@ -262,7 +268,9 @@ impl OpenModel {
                 );
                 Err(NodeError::new(ErrorCode::BadModel, words))
             }
-            Err(error @ SandboxError::NotStarted(_)) => Err(unstarted(&error)),
+            Err(error @ (SandboxError::NotStarted(_) | SandboxError::Busy)) => {
+                Err(unstarted(&error))
+            }
         }
     }
 
@@ -273,6 +281,8 @@ impl OpenModel {
         if self.harmless.has(form) {
             return Ok(());
         }
+        // What is too large on its face needs no process to find that.
+        shape.check_size().map_err(|error| unfit_form(&error))?;
         let tokenizer = self.tokenizer.clone();
         let setup = async move || {
             let words = tokio::task::spawn_blocking(move || Words::of(&tokenizer)).await;
@@ -280,7 +290,7 @@ impl OpenModel {
             let words = words.map_err(|error| SandboxError::NotStarted(error.to_string()))?;
             Ok(Setup::of_words(words))
         };
-        match self.forms.ask(setup, &question, FORM_ALLOWANCE).await {
+        match self.forms.ask_of_form(setup, &question, FORM_ALLOWANCE).await {
             Ok(Answer::Compiled(Ok(()))) => {
                 self.harmless.put(form);
                 Ok(())
@@ -290,6 +300,10 @@ impl OpenModel {
             }
             Ok(Answer::Rendered(_)) | Err(SandboxError::TooMuch) => {
                 Err(unfit_form(&GrammarError::TakesTooMuch))
+            }
+            Err(error @ SandboxError::Busy) => {
+                let words = format!("This device is busy: {error}. Try again shortly.");
+                Err(NodeError::new(ErrorCode::Busy, words))
             }
             Err(error @ SandboxError::NotStarted(_)) => Err(unstarted(&error)),
         }

@@ -10,9 +10,11 @@
 //! question. A process that takes more than its time or memory is killed, and so is one whose
 //! asker has left; either way all that it took is free again, and the next question gets a fresh
 //! one. What the process does is [`nook_text::sandbox`]'s, how it limits itself is `process`'s.
-//! Why a process: docs/decisions/0047.
+//! Why a process: docs/decisions/0047. When forms have
+//! their turn is decided in `turns`.
 
 mod process;
+mod turns;
 
 use std::io;
 use std::process::Stdio;
@@ -27,6 +29,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::Semaphore;
 
 pub use process::{SANDBOX_FLAG, sandbox_main};
+use turns::FormTurns;
 
 /// Processes that work at once, of all models; a further question waits for one to end. Replies are
 /// few at once anyway, this holds whatever else will ask.
@@ -57,6 +60,9 @@ pub enum SandboxError {
     /// The process did not start; the question is not to blame.
     #[error("the process that checks it cannot be started: {0}")]
     NotStarted(String),
+    /// Others' questions are worked on, and take long; the question is not to blame.
+    #[error("the forms of other replies are being checked")]
+    Busy,
 }
 
 /// How long a question may take.
@@ -73,6 +79,7 @@ pub struct Allowance {
 pub struct SandboxSource {
     command: WorkerCommand,
     working: Arc<Semaphore>,
+    forms: FormTurns,
 }
 
 /// The process of one model for one kind of work.
@@ -96,13 +103,30 @@ impl SandboxSource {
     /// Processes that are started as workers are.
     #[must_use]
     pub fn new(command: WorkerCommand) -> Self {
-        Self { command, working: Arc::new(Semaphore::new(WORKING_MAX)) }
+        let working = Arc::new(Semaphore::new(WORKING_MAX));
+        Self { command, working, forms: FormTurns::default() }
+    }
+
+    /// This device computes for its owner, or for others: forms take little of it for a while.
+    pub(crate) fn note_computing(&self) {
+        self.forms.note_computing();
     }
 }
 
 impl Sandbox {
     pub(crate) fn new(source: SandboxSource) -> Self {
         Self { source, idle: Mutex::default() }
+    }
+
+    /// Asks about a form of a reply once that has its turn.
+    pub(crate) async fn ask_of_form(
+        &self,
+        setup: impl AsyncFnOnce() -> Result<Setup, SandboxError>,
+        question: &Question,
+        allowance: Allowance,
+    ) -> Result<Answer, SandboxError> {
+        let _turn = self.source.forms.take().await.ok_or(SandboxError::Busy)?;
+        self.ask(setup, question, allowance).await
     }
 
     /// Asks; dropping this kills the process that works on it.

@@ -99,6 +99,18 @@ pub enum ReplyShape {
     Grammar(Sensitive<String>),
 }
 
+impl ReplyShape {
+    /// Refuses what is too large on its face, in a time that the limits bound. The rest is for a
+    /// process that may be killed.
+    pub fn check_size(&self) -> Result<(), GrammarError> {
+        match self {
+            Self::JsonObject => Ok(()),
+            Self::JsonSchema(schema) => schema_nodes(schema).map(drop),
+            Self::Grammar(lark) => check_size(lark.len()),
+        }
+    }
+}
+
 /// One model's vocabulary, ready for grammars.
 pub struct Grammars {
     factory: ParserFactory,
@@ -342,11 +354,7 @@ pub(crate) fn prepared(schema: &Value) -> Result<Value, GrammarError> {
     let Some(fields) = schema.as_object() else {
         return Err(unsupported("a schema must be a JSON object"));
     };
-    check_size(schema.to_string().len())?;
-    let mut nodes = 0;
-    if !is_within(schema, 0, &mut nodes) {
-        return Err(GrammarError::TooDeep);
-    }
+    let nodes = schema_nodes(schema)?;
     let mut prepared = Map::new();
     let spaces = json!({
         "whitespace_flexible": false,
@@ -359,6 +367,17 @@ pub(crate) fn prepared(schema: &Value) -> Result<Value, GrammarError> {
     let rest = schema::enforced(fields, spare).into_iter().filter(|(key, _)| *key != "x-guidance");
     prepared.extend(rest);
     Ok(prepared.into())
+}
+
+/// Objects, arrays and values of a schema that is within the limits.
+fn schema_nodes(schema: &Value) -> Result<usize, GrammarError> {
+    let mut nodes = 0;
+    // First, so that no text is made of a schema with too many.
+    if !is_within(schema, 0, &mut nodes) {
+        return Err(GrammarError::TooDeep);
+    }
+    check_size(schema.to_string().len())?;
+    Ok(nodes)
 }
 
 /// Whether a schema is within the limits of nesting and number. It calls itself no deeper than they

@@ -116,6 +116,12 @@ pub enum EncodeError {
     /// Splitting took too many steps: the text has a run of about a million spaces.
     #[error("the text cannot be split into words")]
     Split,
+    /// The text has more tokens than are wanted; not all of them were counted.
+    #[error("the text has at least {least} tokens, which is too many")]
+    TooMany {
+        /// So many it has at least.
+        least: usize,
+    },
 }
 
 /// How to treat special tokens when text is encoded.
@@ -184,46 +190,75 @@ impl Tokenizer {
 
     /// The ids of `text`.
     pub fn encode(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>, EncodeError> {
+        self.encode_within(text, options, usize::MAX)
+    }
+
+    /// The ids of `text` where at most `most` are wanted: a text with more is given up as soon as
+    /// that is certain, mostly before any of it is encoded ([`EncodeError::TooMany`]).
+    pub fn encode_within(
+        &self,
+        text: &str,
+        options: EncodeOptions,
+        most: usize,
+    ) -> Result<Vec<u32>, EncodeError> {
         let allowed = if options.parse_special { Allowed::All } else { Allowed::Added };
         let mut ids = Vec::new();
         if options.add_special && self.add_bos {
             ids.extend(self.bos);
         }
-        self.encode_cut(text, allowed, &mut ids)?;
+        self.encode_fragments(&self.cut(text, allowed)?, most, &mut ids)?;
         if options.add_special && self.add_eos {
             ids.extend(self.eos);
         }
-        Ok(ids)
+        within(most, &ids).map(|()| ids)
     }
 
     /// The ids after which a model fills the gap between two texts: `before` and `behind` with the
     /// marks of fill-in-the-middle training (Bavarian et al. 2022, arXiv:2207.14255, the order
     /// prefix, suffix, middle), and BOS first where the vocabulary wants it. `None` where the
     /// vocabulary has no such marks. What the texts spell out stays text.
-    pub fn encode_gap(&self, before: &str, behind: &str) -> Result<Option<Vec<u32>>, EncodeError> {
+    ///
+    /// At most `most` ids are wanted, as in [`Self::encode_within`].
+    pub fn encode_gap(
+        &self,
+        (before, behind): (&str, &str),
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, EncodeError> {
         let Some([first, second, fill]) = self.kinds.gap_marks() else { return Ok(None) };
         let mut ids: Vec<u32> = self.bos.filter(|_| self.add_bos).into_iter().collect();
         for (mark, text) in [(first, before), (second, behind)] {
             ids.push(mark);
-            self.encode_cut(text, Allowed::Added, &mut ids)?;
+            self.encode_fragments(&self.cut(text, Allowed::Added)?, most, &mut ids)?;
         }
         ids.push(fill);
-        Ok(Some(ids))
+        within(most, &ids).map(|()| Some(ids))
     }
 
     /// The ids of a rendered chat: control tokens that the template wrote are recognised, those
     /// that a message spells out are text, and BOS stands once at the front if the template or the
     /// vocabulary wants it.
     pub fn encode_chat(&self, prompt: &RenderedPrompt) -> Result<Vec<u32>, EncodeError> {
+        self.encode_chat_within(prompt, usize::MAX)
+    }
+
+    /// The same where at most `most` ids are wanted, as in [`Self::encode_within`].
+    pub fn encode_chat_within(
+        &self,
+        prompt: &RenderedPrompt,
+        most: usize,
+    ) -> Result<Vec<u32>, EncodeError> {
+        let mut fragments = self.cut(prompt.text(), Allowed::Guarded(prompt.guards()))?;
         let mut ids = Vec::new();
-        self.encode_cut(prompt.text(), Allowed::Guarded(prompt.guards()), &mut ids)?;
-        let Some(bos) = self.bos else { return Ok(ids) };
-        let written = ids.iter().take_while(|id| **id == bos).count();
-        if written > 0 {
-            ids.drain(1..written);
-        } else if self.add_bos {
-            ids.insert(0, bos);
+        if let Some(bos) = self.bos {
+            let is_bos = |fragment: &&Fragment<'_>| **fragment == Fragment::Token(bos);
+            let written = fragments.iter().take_while(is_bos).count();
+            if written > 0 {
+                fragments.drain(1..written);
+            } else if self.add_bos {
+                ids.push(bos);
+            }
         }
+        self.encode_fragments(&fragments, most, &mut ids)?;
         Ok(ids)
     }
 
@@ -289,26 +324,53 @@ impl Tokenizer {
         (0..).take(self.vocabulary_len()).filter(is_one).collect()
     }
 
-    fn encode_cut(
+    fn cut<'t>(
         &self,
-        text: &str,
+        text: &'t str,
         allowed: Allowed<'_>,
-        ids: &mut Vec<u32>,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<Vec<Fragment<'t>>, EncodeError> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(EncodeError::TooLong { bytes: text.len() });
         }
+        Ok(self.specials.cut(text, allowed))
+    }
+
+    /// Appends the ids of a text that was cut, up to `most` with those before them.
+    fn encode_fragments(
+        &self,
+        fragments: &[Fragment<'_>],
+        most: usize,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), EncodeError> {
+        let least = ids.len() + fragments.iter().map(|it| self.least(*it)).sum::<usize>();
+        if least > most {
+            return Err(EncodeError::TooMany { least });
+        }
         let mut after_special = true;
-        for fragment in self.specials.cut(text, allowed) {
-            match (fragment, &self.model) {
+        for fragment in fragments {
+            match (*fragment, &self.model) {
                 (Fragment::Token(id), _) => ids.push(id),
-                (Fragment::Text(text), Model::Bpe(bpe)) => bpe.encode(text, ids)?,
+                (Fragment::Text(text), Model::Bpe(bpe)) => bpe.encode(text, most, ids)?,
                 (Fragment::Text(text), Model::Spm(spm)) => spm.encode(text, after_special, ids)?,
             }
             after_special = matches!(fragment, Fragment::Token(_));
         }
-        Ok(())
+        within(most, ids)
     }
+
+    /// So many ids a fragment has at least.
+    fn least(&self, fragment: Fragment<'_>) -> usize {
+        match (fragment, &self.model) {
+            (Fragment::Token(_), _) => 1,
+            (Fragment::Text(text), Model::Bpe(bpe)) => bpe.least(text),
+            (Fragment::Text(text), Model::Spm(spm)) => spm.least(text),
+        }
+    }
+}
+
+fn within(most: usize, ids: &[u32]) -> Result<(), EncodeError> {
+    let least = ids.len();
+    if least > most { Err(EncodeError::TooMany { least }) } else { Ok(()) }
 }
 
 fn check_ids(vocabulary: &Vocabulary) -> Result<(), TokenizerError> {

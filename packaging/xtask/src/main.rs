@@ -16,6 +16,7 @@ mod goldens;
 mod hostile;
 mod launch;
 mod markdown;
+mod mutants;
 mod outside;
 mod places;
 mod platforms;
@@ -69,6 +70,9 @@ enum Order {
     Hostile(hostile::HostileOptions),
     /// Feed a million damaged model files to the readers; none may do harm
     Fuzz(fuzz::FuzzOptions),
+    /// Change what keeps strangers out, one place at a time, and see whether its tests notice; needs
+    /// cargo-mutants
+    Mutants(mutants::MutantOptions),
     /// Run the tests of kernels and models with AddressSanitizer, or under valgrind
     ///
     /// AddressSanitizer is used where its runtime came with the toolchain (`librustc-*_rt.asan.*`
@@ -111,6 +115,7 @@ fn obey(order: Order) -> Result<()> {
         Order::Soak(options) => soak::soak(&places, &options),
         Order::Hostile(options) => hostile::command(&places, &options),
         Order::Fuzz(options) => fuzz::fuzz(&places, &options),
+        Order::Mutants(options) => mutants::mutants(&places, &options),
         Order::Sanitize(options) => sanitize::sanitize(&places, &options),
         Order::Platforms(options) => platforms::platforms(&places, &options),
         Order::Goldens => goldens::rewrite(&places),

@@ -14,6 +14,10 @@ export type Wording = { "kind": "code" } | { "kind": "prompt_too_long",
  */
 tokens: number, 
 /**
+ * Whether they were counted only until it was certain that they do not fit.
+ */
+at_least: boolean, 
+/**
  * Name of the model.
  */
 model: string, 

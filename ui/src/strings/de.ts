@@ -520,6 +520,7 @@ export const de: Strings = {
     },
     promptTooLong: (tokens, model, window) =>
       `Die Nachricht hat mit allem davor ${tokens} Token; ${model} fasst ${window}. Beginne ein neues Gespräch, oder kürze es.`,
+    atLeast: (figure) => `mindestens ${figure}`,
     allBusy: (running, waiting) =>
       `Dieser Computer macht ${running} Antworten, und ${waiting} warten. Versuche es gleich noch einmal.`,
     leaving: 'Inglenook wird beendet.',

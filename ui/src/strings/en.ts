@@ -535,6 +535,7 @@ export const en = {
     } satisfies Record<ErrorCode, string>,
     promptTooLong: (tokens: string, model: string, window: string) =>
       `The message has ${tokens} tokens with all that came before; ${model} can hold ${window}. Start a new chat, or shorten it.`,
+    atLeast: (figure: string) => `at least ${figure}`,
     allBusy: (running: string, waiting: string) =>
       `This computer makes ${running} replies, and ${waiting} wait. Try again shortly.`,
     leaving: 'Inglenook is shutting down.',

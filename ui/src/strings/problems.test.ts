@@ -23,8 +23,9 @@ it('says it in German, and adds what only the sentence says', async () => {
   expect(refusal(wrong)).toBe('Der Code ist nicht der auf dem anderen Bildschirm.');
   expect(refusal({ code: 'busy', sentence: 'Try again.', wording: { kind: 'code' } })).not.toContain('Try');
   expect(refusal(exact)).toMatch(/^Die Modelldatei .* \(The file ends in the middle of a tensor\.\)$/);
-  const long = { kind: 'prompt_too_long' as const, tokens: 12_000, model: 'Ember', window: 1024 };
-  expect(refusal({ code: 'too_long', sentence: 'x', wording: long })).toContain('12.000');
+  const long = { kind: 'prompt_too_long' as const, tokens: 12_000, at_least: false, model: 'Ember', window: 1024 };
+  expect(refusal({ code: 'too_long', sentence: 'x', wording: long })).toContain('davor 12.000');
+  expect(refusal({ code: 'too_long', sentence: 'x', wording: { ...long, at_least: true } })).toContain('davor mindestens 12.000');
   expect(refusal({ code: 'never heard of', sentence: 'Something else.' })).toBe('Something else.');
 });
 

@@ -53,7 +53,10 @@ function worded(wording: Wording, code: string): string | null {
   const more = t.house.refusals;
   switch (wording.kind) {
     case 'code': return byCode(code);
-    case 'prompt_too_long': return says.promptTooLong(figure(wording.tokens), wording.model, figure(wording.window));
+    case 'prompt_too_long': {
+      const tokens = figure(wording.tokens);
+      return says.promptTooLong(wording.at_least ? says.atLeast(tokens) : tokens, wording.model, figure(wording.window));
+    }
     case 'all_busy': return says.allBusy(figure(wording.running), figure(wording.waiting));
     case 'no_room': return cannotAlone(t.house.noRoom.needs(wording.model, bytes(wording.needs_bytes), bytes(wording.free_bytes)), wording);
     case 'only_ends': return cannotAlone(t.house.noRoom.onlyEnds(wording.model), wording);

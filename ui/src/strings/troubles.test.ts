@@ -126,7 +126,7 @@ const WORDINGS: OneOfEach<Wording> = {
   ends_on_their_way: { kind: 'ends_on_their_way', model: 'Qwen3 8B' },
   device_gone: { kind: 'device_gone', device: 'Desk' },
   code: { kind: 'code' },
-  prompt_too_long: { kind: 'prompt_too_long', tokens: 900, model: 'ember', window: 512 },
+  prompt_too_long: { kind: 'prompt_too_long', tokens: 900, at_least: true, model: 'ember', window: 512 },
   all_busy: { kind: 'all_busy', running: 2, waiting: 16 },
   leaving: { kind: 'leaving' },
   stopped: { kind: 'stopped' },
@@ -202,7 +202,7 @@ const SAID: [string, () => string, unknown[]][] = [
 
 /** What stands in a fact beside its kind. */
 function valuesOf(fact: object, ...apart: string[]): unknown[] {
-  return Object.entries(fact).filter(([name, value]) => name !== 'kind' && value !== 'this' && !apart.includes(name)).map(([, value]) => spoken(value));
+  return Object.entries(fact).filter(([name, value]) => name !== 'kind' && value !== 'this' && typeof value !== 'boolean' && !apart.includes(name)).map(([, value]) => spoken(value));
 }
 
 /** What must be said of a value: of a reason, its words; of this computer, nothing that all languages say alike. */

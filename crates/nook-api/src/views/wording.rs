@@ -19,6 +19,8 @@ enum Wording {
     PromptTooLong {
         /// Tokens of the prompt.
         tokens: u64,
+        /// Whether they were counted only until it was certain that they do not fit.
+        at_least: bool,
         /// Name of the model.
         model: String,
         /// Tokens that it can hold.

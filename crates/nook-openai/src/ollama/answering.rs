@@ -17,6 +17,7 @@ use crate::dialect::Dialect;
 use crate::error::ApiError;
 use crate::models;
 use crate::port::Port;
+use crate::preparing::Place;
 use crate::shapes::finish_reason;
 use crate::stream::{Line, Outgoing, send_lines};
 
@@ -48,7 +49,7 @@ struct Call {
 
 /// Answers, as a stream or whole.
 pub(super) async fn answer(
-    port: &Port,
+    (port, place): (&Port, Place),
     caller: Caller,
     understood: Understood,
     form: Form,
@@ -59,6 +60,7 @@ pub(super) async fn answer(
     };
     let (id, request_id) = (new_id("chat-"), caller.request_id.clone());
     let asked = Asked::begin(port, caller, request, &id, Leaves::of(stream)).await?;
+    drop(place);
     let answering = Answering { form, asked, request_id, fresh: Fresh::default() };
     if stream { Ok(send_lines(answering)) } else { whole(answering).await }
 }

@@ -307,9 +307,15 @@ async fn row_32_a_prompt_beyond_the_window_is_refused_with_the_numbers() {
         for words in [
             format!("This model's maximum context length is {window} tokens. However, "),
             "Input tokens exceed the configured limit".to_owned(),
+            // It is not counted to its end; in front of it stands a number for programs.
+            "The prompt has at least ".to_owned(),
         ] {
             assert!(answer.text().contains(&words), "{}", answer.text());
         }
+        let text = answer.text();
+        let tokens = text.split("resulted in ").nth(1).and_then(|it| it.split(' ').next());
+        let tokens: u32 = tokens.unwrap().parse().unwrap();
+        assert!((window..=2 * window).contains(&tokens), "{tokens}");
     }
     port.close().await;
 }

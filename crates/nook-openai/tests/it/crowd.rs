@@ -47,8 +47,10 @@ async fn row_36_a_burst_waits_its_turn() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_36_beyond_the_queue_the_answer_is_429() {
     let port = Port::open_with(Limits::USUAL, ONE_AT_A_TIME).await;
-    // While one long reply is made, as many as may wait do, and the rest is refused at once.
+    // While one long reply is made, as many as may wait do, and the rest is refused: not at once,
+    // or it would come again at once.
     let first = begin_stream(&port).await;
+    let begun = clock::now();
     let more = 5;
     let short = port.chat(&body(&json!({"max_tokens": 1})));
     let (tell, mut answered) = mpsc::channel(REPLIES_WAITING_MAX + more);
@@ -61,6 +63,7 @@ async fn row_36_beyond_the_queue_the_answer_is_429() {
     let goes_on = async {
         for _ in 0..more {
             assert_eq!(answered.recv().await, Some(429));
+            assert!(begun.elapsed() >= Duration::from_secs(1));
         }
         drop(first);
     };

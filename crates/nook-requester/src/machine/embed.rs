@@ -20,7 +20,7 @@ use nook_wire::{
 };
 
 use crate::machine::{Effect, Requester, Surroundings, Task, Work};
-use crate::prompt;
+use crate::prompt::{self, Tokens};
 use crate::reply::local_call;
 use crate::reply::segment_call::{CallMessage as _, Heard};
 use nook_api::{Answer, EmbedInput, EmbedRequest, Embedded, NodeError};
@@ -94,7 +94,7 @@ fn encode(model: &OpenModel, inputs: Vec<EmbedInput>) -> Result<Vec<Vec<u32>>, N
     let window = model.shape.context_length as usize;
     let one = |input| {
         let ids = match input {
-            EmbedInput::Text(text) => prompt::text_ids(model, &text)?,
+            EmbedInput::Text(text) => prompt::text_ids(model, &text, window)?,
             EmbedInput::Tokens(ids) => {
                 prompt::check_ids(model, &ids)?;
                 ids.0
@@ -102,7 +102,7 @@ fn encode(model: &OpenModel, inputs: Vec<EmbedInput>) -> Result<Vec<Vec<u32>>, N
         };
         match ids.len() {
             0 => Err(bad("An input is empty.")),
-            count if count > window => Err(prompt::too_long(model, count)),
+            count if count > window => Err(prompt::too_long(model, Tokens::Exactly(count))),
             _ => Ok(ids),
         }
     };

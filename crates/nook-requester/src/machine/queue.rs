@@ -37,6 +37,11 @@ impl Queue {
         Arc::strong_count(&self.under_way).saturating_sub(1)
     }
 
+    /// Whether one of them is the owner's.
+    pub(crate) fn runs_of_owner(&self) -> bool {
+        Arc::strong_count(&self.of_owner) > 1
+    }
+
     /// Replies that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.owner.len() + self.programs.len()
@@ -44,9 +49,8 @@ impl Queue {
 
     /// A place for a reply that `asker` wants, where `most` replies may be made at once.
     pub(crate) fn place(&self, asker: Asker, most: usize) -> Option<Place> {
-        let has_none = Arc::strong_count(&self.of_owner) <= 1;
         let most = match asker {
-            Asker::Owner if has_none => most + 1,
+            Asker::Owner if !self.runs_of_owner() => most + 1,
             Asker::Owner | Asker::Program => most,
         };
         (self.running() < most).then(|| Place {

@@ -17,7 +17,7 @@ use super::bytes::{byte_of_token, char_of_byte};
 use super::kinds::Kinds;
 use super::merge::{Join, Symbol, merge};
 use super::split::{Recipe, Splitter};
-use super::{EncodeError, TokenizerError};
+use super::{EncodeError, TokenizerError, within};
 
 /// Token texts that ordinary text may become, and their ids. Equal texts: the lowest id counts.
 type Ids = HashMap<Box<str>, u32>;
@@ -46,6 +46,19 @@ fn ids_of_bytes(vocabulary: &Vocabulary, kinds: &Kinds) -> [Option<u32>; 256] {
     ids
 }
 
+/// Bytes of the longest token that text may become, as `bytes` counts those of a token.
+fn longest(ids: &Ids, bytes: impl Fn(&str) -> usize) -> usize {
+    ids.keys().map(|text| bytes(text)).max().unwrap_or_default()
+}
+
+/// So many bytes a text has once its spaces are `▁`.
+fn escaped_len(text: &str) -> usize {
+    text.len() + text.bytes().filter(|byte| *byte == b' ').count() * ('▁'.len_utf8() - 1)
+}
+
+/// Bytes of the longest character. One that has no token of its own may become one unknown token.
+const CHARACTER_BYTES_MAX: usize = 4;
+
 /// How a BPE vocabulary spells text that has no token of its own.
 #[derive(Debug)]
 enum Alphabet {
@@ -63,6 +76,8 @@ pub(super) struct Bpe {
     whole_words: bool,
     ids: Ids,
     merges: Merges,
+    /// Most bytes of a text, in the spelling of the alphabet, that one id stands for.
+    bytes_max: usize,
 }
 
 impl Bpe {
@@ -83,12 +98,32 @@ impl Bpe {
             }
             Alphabet::Bytes(table)
         };
-        let splitter = Splitter::new(recipe);
-        Ok(Self { splitter, alphabet, whole_words: recipe.whole_words, ids, merges })
+        let bytes_max = match alphabet {
+            // One character of a token is one byte of the text.
+            Alphabet::Bytes(_) => longest(&ids, |text| text.chars().count()).max(1),
+            Alphabet::Utf8(_) => longest(&ids, str::len).max(CHARACTER_BYTES_MAX),
+        };
+        let (splitter, whole_words) = (Splitter::new(recipe), recipe.whole_words);
+        Ok(Self { splitter, alphabet, whole_words, ids, merges, bytes_max })
     }
 
-    /// Appends the ids of `text`.
-    pub(super) fn encode(&self, text: &str, ids: &mut Vec<u32>) -> Result<(), EncodeError> {
+    /// So many ids `text` has at least: each of its bytes belongs to one, and to the longest token
+    /// belong only so many.
+    pub(super) fn least(&self, text: &str) -> usize {
+        let bytes = match self.alphabet {
+            Alphabet::Bytes(_) => text.len(),
+            Alphabet::Utf8(_) => escaped_len(text),
+        };
+        bytes.div_ceil(self.bytes_max)
+    }
+
+    /// Appends the ids of `text`; stops once there are more than `most` with those before them.
+    pub(super) fn encode(
+        &self,
+        text: &str,
+        most: usize,
+        ids: &mut Vec<u32>,
+    ) -> Result<(), EncodeError> {
         let escaped;
         let text = match self.alphabet {
             Alphabet::Bytes(_) => text,
@@ -97,16 +132,11 @@ impl Bpe {
                 &escaped
             }
         };
-        let mut failed = None;
         let mut symbols = Vec::new();
-        self.splitter
-            .split(text, &mut |word| {
-                if failed.is_none() {
-                    failed = self.encode_word(word, &mut symbols, ids).err();
-                }
-            })
-            .map_err(|_| EncodeError::Split)?;
-        failed.map_or(Ok(()), Err)
+        self.splitter.split(text, &mut |word| {
+            within(most, ids)?;
+            self.encode_word(word, &mut symbols, ids)
+        })
     }
 
     fn encode_word(
@@ -203,6 +233,8 @@ pub(super) struct Spm {
     unknown: Option<u32>,
     /// Whether a space is put before text.
     pub(super) space_prefix: bool,
+    /// Most bytes of a text, with `▁` for its spaces, that one id stands for.
+    bytes_max: usize,
 }
 
 impl Spm {
@@ -217,13 +249,20 @@ impl Spm {
         if let Some(index) = vocabulary.scores.iter().position(|score| score.is_nan()) {
             return Err(TokenizerError::Score { index });
         }
+        let ids = ids_of_text(vocabulary, kinds);
         Ok(Self {
-            ids: ids_of_text(vocabulary, kinds),
+            bytes_max: longest(&ids, str::len).max(CHARACTER_BYTES_MAX),
+            ids,
             ranks: vocabulary.scores.iter().map(|score| rank_of_score(*score)).collect(),
             bytes: ids_of_bytes(vocabulary, kinds),
             unknown: vocabulary.unk.filter(|id| (*id as usize) < vocabulary.tokens.len()),
             space_prefix: vocabulary.add_space_prefix.unwrap_or(true),
         })
+    }
+
+    /// So many ids `text` has at least; see [`Bpe::least`].
+    pub(super) fn least(&self, text: &str) -> usize {
+        escaped_len(text).div_ceil(self.bytes_max)
     }
 
     /// Appends the ids of `text`; `at_start` where a special token or nothing stands before it.

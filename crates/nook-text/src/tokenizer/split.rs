@@ -8,6 +8,8 @@
 
 use fancy_regex::{Regex, RegexBuilder};
 
+use super::EncodeError;
+
 /// Most steps back that one match may take. (A run of more than about a million spaces is refused
 /// before that, by the engine's limit on branches.)
 const BACKTRACK_MAX: usize = 1 << 25;
@@ -167,12 +169,13 @@ impl Splitter {
         Self { patterns: recipe.patterns.iter().map(compile).collect() }
     }
 
-    /// Calls `take` with each word of `text`, in order; together they are the whole text.
+    /// Calls `take` with each word of `text`, in order, until it fails; together they are the whole
+    /// text.
     pub(super) fn split<'t>(
         &self,
         text: &'t str,
-        take: &mut impl FnMut(&'t str),
-    ) -> Result<(), fancy_regex::Error> {
+        take: &mut impl FnMut(&'t str) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
         cut(&self.patterns, text, take)
     }
 }
@@ -180,17 +183,14 @@ impl Splitter {
 fn cut<'t>(
     patterns: &[Regex],
     text: &'t str,
-    take: &mut impl FnMut(&'t str),
-) -> Result<(), fancy_regex::Error> {
+    take: &mut impl FnMut(&'t str) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
     let Some((first, rest)) = patterns.split_first() else {
-        if !text.is_empty() {
-            take(text);
-        }
-        return Ok(());
+        return if text.is_empty() { Ok(()) } else { take(text) };
     };
     let mut done = 0;
     for found in first.find_iter(text) {
-        let found = found?;
+        let found = found.map_err(|_| EncodeError::Split)?;
         if found.start() > done {
             cut(rest, &text[done..found.start()], take)?;
         }
@@ -209,7 +209,11 @@ mod tests {
     fn words(pre: &str, text: &str) -> Vec<String> {
         let mut words = Vec::new();
         let splitter = Splitter::new(&recipe(pre).unwrap());
-        splitter.split(text, &mut |word| words.push(word.to_owned())).unwrap();
+        let mut take = |word: &str| {
+            words.push(word.to_owned());
+            Ok(())
+        };
+        splitter.split(text, &mut take).unwrap();
         words
     }
 

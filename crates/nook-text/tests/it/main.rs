@@ -19,6 +19,7 @@ mod replies_keep_their_form;
 mod sampling;
 mod templates_are_fenced;
 mod text_survives;
+mod too_many_tokens;
 mod tools_are_told;
 mod users_cannot_speak_structure;
 mod vocabularies;

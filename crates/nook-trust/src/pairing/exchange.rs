@@ -203,12 +203,6 @@ impl<P: Pake> Exchange<P> {
         }
     }
 
-    /// Whether the next message is the proof that decides whether the code was right.
-    #[must_use]
-    pub fn awaits_proof(&self) -> bool {
-        matches!(self.state, State::AwaitProof { .. })
-    }
-
     /// Keys in hand: the side that typed the code proves at once, the other waits for that.
     fn introduced(&mut self, keys: RoleKeys, peer: Introduction) -> Progress {
         let progress = match self.role {

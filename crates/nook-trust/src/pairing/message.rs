@@ -224,3 +224,82 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.short(max)?).map_err(|_| MalformedMessage)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_another_version_may_be_as_long_as_a_message_and_no_longer() {
+        let of = |length| [&[INTRODUCTION, PAIRING_VERSION + 1][..], &vec![0; length - 2]].concat();
+        let longest = Message::decode(&of(MESSAGE_BYTES_MAX));
+        assert!(matches!(longest, Ok(Message::OtherVersion(version)) if version > PAIRING_VERSION));
+        for length in [MESSAGE_BYTES_MAX + 1, 2 * MESSAGE_BYTES_MAX] {
+            assert!(Message::decode(&of(length)).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn every_reason_arrives_as_itself() {
+        let reasons = [
+            RefusalReason::WrongCode,
+            RefusalReason::NotPairing,
+            RefusalReason::Version,
+            RefusalReason::NotStored,
+            RefusalReason::Busy,
+            RefusalReason::Other,
+        ];
+        for said in reasons {
+            let decoded = Message::decode(&refusal(said, 2));
+            let Ok(Message::Refused { reason, tries_left: 2 }) = decoded else {
+                panic!("{said:?}")
+            };
+            assert_eq!(reason, said);
+        }
+        assert_eq!(RefusalReason::from_byte(200), RefusalReason::Other);
+    }
+
+    #[test]
+    fn an_introduction_says_what_it_said_and_nothing_that_cannot_be() {
+        let pake = [7; PAKE_MESSAGE_BYTES];
+        let said = |app_version: &str, protocol| Introduction {
+            name: DeviceName::sanitised("desk"),
+            app_version: app_version.to_owned(),
+            protocol,
+            port: 40_123,
+        };
+        let decoded = |said: &Introduction| Message::decode(&encode_introduction(said, &pake));
+        for honest in [said("1.2 beta", (3, 3)), said("", (0, 255))] {
+            let Ok(Message::Introduction { introduction, pake: sent }) = decoded(&honest) else {
+                panic!("{honest:?}")
+            };
+            assert_eq!((introduction, sent), (honest, pake));
+        }
+        for wrong in [said("1.2\n", (3, 3)), said("1.2ß", (3, 3)), said("1.2", (4, 3))] {
+            assert!(decoded(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_later_version_adds_to_an_introduction_may_have_128_bytes() {
+        let introduction = Introduction {
+            name: DeviceName::sanitised("desk"),
+            app_version: "1.2".to_owned(),
+            protocol: (1, 3),
+            port: 1,
+        };
+        let plain = encode_introduction(&introduction, &[7; PAKE_MESSAGE_BYTES]);
+        let (before, pake) = plain.split_at(plain.len() - PAKE_MESSAGE_BYTES);
+        for (length, is_taken) in
+            [(0, true), (EXTENSION_BYTES_MAX, true), (129, false), (255, false)]
+        {
+            let mut bytes = before[..before.len() - 1].to_vec();
+            bytes.push(length as u8);
+            bytes.extend(vec![0; length]);
+            bytes.extend(pake);
+            let decoded = Message::decode(&bytes);
+            let is_read = matches!(decoded, Ok(Message::Introduction { .. }));
+            assert_eq!(is_read, is_taken, "{length}");
+        }
+    }
+}

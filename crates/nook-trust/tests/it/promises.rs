@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use nook_trust::pairing::code::CodeError;
@@ -186,15 +187,20 @@ fn codes_are_six_digits_however_they_are_typed() {
 #[test]
 fn drawn_codes_are_codes_and_use_every_digit_in_every_place() {
     let mut seen = [[false; 10]; 6];
+    let mut different = HashSet::new();
     for _ in 0..2_000 {
         let shown = PairingCode::draw().shown();
         assert!(PairingCode::parse(&shown).is_ok());
+        different.insert(shown.clone());
         let digits = shown.chars().filter_map(|c| c.to_digit(10));
         for (place, digit) in digits.enumerate() {
             seen[place][digit as usize] = true;
         }
     }
     assert_eq!(seen, [[true; 10]; 6]);
+    // Of a million, two are the same among so many by chance; digits that hang together would be
+    // the same far more often.
+    assert!(different.len() > 1_950, "only {} of 2000", different.len());
 }
 
 #[test]
