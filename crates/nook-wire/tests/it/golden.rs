@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use nook_base::{
-    ActivationDtype, Backend, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId,
-    Sensitive, WakeAddress,
+    ActivationDtype, Backend, ErrorCode, FormFactor, LayerRange, MacAddress, ModelDigest,
+    ModelPart, PeerId, Sensitive, WakeAddress,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Document, GpuHolding, GpuKind, GpuReport, Have, HaveModel, Hello,
-    HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
+    Advert, CallId, Chunk, DeviceFacts, Document, GpuHolding, GpuKind, GpuReport, Have, HaveModel,
+    Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
     OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling,
-    OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest,
+    OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest, PowerNow,
     PrefixHash, ProtocolRange, ReleaseDocument, Releases, ResultHead, ResumePoint, ShardAdvert,
     SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WantRelease, WayFigures, WireError,
     WireMessage, WorkerMessage, decode, encode,
@@ -201,6 +201,17 @@ fn steps_and_ends() -> Golden<Message> {
                 wake: vec![cable()],
             }),
             "01340000000000000000000900000010 01000101010242ac1100090a4d000018",
+        ),
+        (
+            Message::DeviceFacts(Box::new(DeviceFacts {
+                form: Some(FormFactor::Tower),
+                processor: "Ryzen 7".to_owned(),
+                gpu: "RTX 4070".to_owned(),
+                memory_bytes: Some(32 << 30),
+                power: Some(PowerNow::Battery(64)),
+                temperature: Some(61),
+            })),
+            "0135000000000000000000090000001f 01020752797a656e203708525458203430373001808080808001010240013d",
         ),
         (
             Message::DropKept(kept()),
