@@ -4,8 +4,8 @@
 //! activation bytes and bytes of model files cross. Token ids, prompt or reply text and logits have
 //! no field to stand in. (What crosses to a device of the same person that runs a whole request
 //! belongs to [`crate::offload`]; its heads hold no ids either.) The only texts are a device's
-//! name and the names of its parts, a model's name, an app version and a sentence for people. `tests/it/vocabulary.rs` names
-//! every field, so that a new one has to be argued for.
+//! name and those of its parts, a model's name, an app version and a sentence for people.
+//! `tests/it/vocabulary.rs` names every field, so that a new one has to be argued for.
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{ErrorCode, Ticket};

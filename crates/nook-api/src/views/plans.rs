@@ -30,8 +30,8 @@ struct GainView {
     pub device: String,
     /// The model's name.
     pub model: String,
-    /// Reply tokens per second in the best way in which it takes part. For a device that the owner has
-    /// not allowed to compute, as if it were allowed.
+    /// Reply tokens per second in the best way in which it takes part; for a device that the owner
+    /// has not allowed to compute, as if it were allowed.
     pub with_it: f64,
     /// The same without it; absent where the reply cannot be made without it.
     pub without_it: Option<f64>,
