@@ -23,6 +23,7 @@ mod condition;
 mod conversations;
 mod devices;
 mod download_trouble;
+mod facts;
 mod key_place;
 mod models;
 mod models_folder;
@@ -46,6 +47,7 @@ pub use devices::{
     DeviceView, Help, InterfaceKind, LendView, TheirTerms, UnusedReason, WayView, WhyLeftOut,
 };
 pub use download_trouble::DownloadTrouble;
+pub use facts::{DeviceKind, FactsView, PowerView};
 pub use key_place::KeyPlace;
 pub use models::{
     CatalogueEditionView, CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView,
@@ -53,7 +55,7 @@ pub use models::{
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
 pub use past_replies::{HappenedView, PastReplyView, ReplyEndView};
-pub use plans::{LeftOutView, MeasuredView, PredictionView};
+pub use plans::{GainView, LeftOutView, MeasuredView, PredictionView};
 pub use port::{PortKeyView, PortRequestKind, PortRequestView, PortView};
 pub use reason::{Reason, SystemReason};
 pub use settings::{SettingAsk, SettingData, SettingsView};
@@ -125,6 +127,9 @@ struct MeView {
     pub memory_bytes: Option<u64>,
     /// Room on the disk of the models, in bytes, rounded; absent where the system does not say.
     pub disk_free_bytes: Option<u64>,
+    /// What it is and how it is.
+    #[serde(default)]
+    pub facts: FactsView,
 }
 }
 
@@ -478,6 +483,9 @@ struct PipelineView {
     /// The last replies since the node started, the newest first.
     #[serde(default)]
     pub past: Vec<PastReplyView>,
+    /// What each device brings to the usual reply, as far as that is known.
+    #[serde(default)]
+    pub gains: Vec<GainView>,
 }
 }
 

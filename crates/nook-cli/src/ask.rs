@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::bail;
 use nook_api::doctor::Verdict;
 use nook_api::views::{
-    DeviceView, GuestView, HouseholdView, InterfaceKind, LendView, PairingView, SharingView, Trust,
+    DeviceKind, DeviceView, FactsView, GuestView, HouseholdView, InterfaceKind, LendView,
+    PairingView, PowerView, SharingView, Trust,
 };
 use nook_api::{NodeCalls as _, PairTarget, PauseFor, Sharing};
 use nook_base::limits::PAIRING_CODE_DIGITS;
@@ -85,7 +86,7 @@ async fn showing_a_code(client: &Client, name: Option<&str>) -> anyhow::Result<S
         match found.as_slice() {
             [one] => return Ok(one.id.clone()),
             [] if tokio::time::Instant::now() >= deadline => bail!(
-                "no device here shows a code. Open Add a device there (or run `nook pair`), or give \
+                "no device here shows a code. Open Add a computer there (or run `nook pair`), or give \
                  its address: nook pair CODE --with HOST:PORT"
             ),
             [] => tokio::time::sleep(LOOK).await,
@@ -187,7 +188,9 @@ pub(crate) async fn devices(home: Option<PathBuf>, devices: Devices) -> anyhow::
 }
 
 fn list_devices(view: &HouseholdView) {
-    output::line(format!("This device: {} ({})", view.me.name, view.me.short_id));
+    let own = facts_words(&view.me.facts);
+    let own = if own.is_empty() { own } else { format!(": {own}") };
+    output::line(format!("This device: {} ({}){own}", view.me.name, view.me.short_id));
     if view.devices.is_empty() {
         output::line(
             "No other device in sight. Start Inglenook on another computer of this network.",
@@ -199,6 +202,7 @@ fn list_devices(view: &HouseholdView) {
         vec![
             device.name.clone(),
             device.short_id.clone(),
+            facts_words(&device.facts),
             if device.paired { trust_word(device.trust) } else { "not paired" }.to_owned(),
             link_words(device),
             lends.join(", "),
@@ -206,9 +210,27 @@ fn list_devices(view: &HouseholdView) {
         ]
     };
     output::table(
-        &["NAME", "ID", "TRUST", "LINK", "LENDS", "NOTE"],
+        &["NAME", "ID", "COMPUTER", "TRUST", "LINK", "LENDS", "NOTE"],
         &view.devices.iter().map(row).collect::<Vec<_>>(),
     );
+}
+
+/// `laptop, battery 64 %, 61 °C`; what is not told is left out.
+fn facts_words(facts: &FactsView) -> String {
+    let kind = facts.kind.map(|kind| match kind {
+        DeviceKind::Laptop => "laptop",
+        DeviceKind::Desktop => "desktop",
+        DeviceKind::Tower => "tower",
+        DeviceKind::Mini => "mini",
+        DeviceKind::Server => "server",
+    });
+    let power = facts.power.map(|power| match power {
+        PowerView::Mains => "mains".to_owned(),
+        PowerView::Charging { percent } => format!("charging {percent} %"),
+        PowerView::Battery { percent } => format!("battery {percent} %"),
+    });
+    let warm = facts.temperature.map(|degrees| format!("{degrees} °C"));
+    [kind.map(str::to_owned), power, warm].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// `cable 0.4 ms 110 MB/s`; what was not measured is left out.

@@ -3,7 +3,8 @@
 //! [`Machine::look`] reads everything once, blocking for some milliseconds; `nook-node` calls it
 //! every few seconds while something hangs on it and decides what follows. Nothing here waits,
 //! remembers or decides, but for [`SleepWatch`], which waits until the machine is about to sleep,
-//! and [`hold_off_rest`], which keeps it awake for as long as it is told to.
+//! and [`hold_off_rest`], which keeps it awake for as long as it is told to. What people know a
+//! computer by, its kind and its processor, is [`hardware()`]; how it is, [`Sensors`].
 //! What a system does not tell is `None`, never a guess; nor does a library that panics here tell
 //! anything (`careful`).
 
@@ -12,14 +13,19 @@ mod battery;
 mod card_load;
 mod cards;
 mod careful;
+mod hardware;
 mod hours;
 mod load;
 mod screen;
+mod sensors;
 mod sleep;
 
 pub use awake::{Rest, hold_off_rest};
+pub use battery::Power;
 pub use cards::{Card, cards, look_for_cards};
+pub use hardware::{Hardware, hardware};
 pub use hours::{day_of_calendar, next_morning, seconds_to_clock};
+pub use sensors::{Readings, Sensors};
 pub use sleep::{Sleep, SleepLock, SleepWatch};
 
 use careful::Careful;

@@ -1,6 +1,7 @@
 //! Where the node meets its asking side: what others own is lent to it for one event, and its
 //! effects are carried out.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nook_base::{PeerId, clock};
@@ -20,7 +21,7 @@ use nook_api::{
 use nook_host::HostEvent;
 use nook_requester::Me;
 use nook_requester::{Effect, Event, Lending, LentLayers, Surroundings};
-use nook_resources::adverts::AdvertBook;
+use nook_resources::adverts::{AdvertBook, Heard};
 use nook_resources::catalogue::Entry;
 
 /// What of the node the asking side sees.
@@ -30,6 +31,7 @@ struct Parts<'a> {
     models: &'a [Entry],
     book: Arc<AdvertBook>,
     peers: &'a Peers,
+    heard: &'a BTreeMap<PeerId, Heard>,
     lent: Option<OwnLending>,
 }
 
@@ -46,10 +48,12 @@ impl Parts<'_> {
         look(&Surroundings {
             now: clock::now(),
             unix: clock::unix_seconds(),
+            today: nook_machine::day_of_calendar(),
             me: self.me,
             settings: self.settings.settings(),
             models: self.models,
             book: &self.book,
+            heard: self.heard,
             is_paired: &is_paired,
             lending: self.lent.as_ref().map(|own| Lending {
                 lent: &own.lent,
@@ -73,8 +77,8 @@ impl State {
         let lent = self.own_lending();
         let Self { requester, me, settings, library, book, devices, .. } = self;
         let book = book.borrow().clone();
-        let parts =
-            Parts { me, settings, models: library.entries(), book, peers: devices.peers(), lent };
+        let (peers, heard) = (devices.peers(), devices.heard());
+        let parts = Parts { me, settings, models: library.entries(), book, peers, heard, lent };
         parts.show(|around| requester.on(event, around))
     }
 
@@ -82,8 +86,8 @@ impl State {
     pub(crate) fn around<T>(&self, look: impl FnOnce(&Surroundings<'_>) -> T) -> T {
         let Self { me, settings, library, book, devices, .. } = self;
         let (book, lent) = (book.borrow().clone(), self.own_lending());
-        Parts { me, settings, models: library.entries(), book, peers: devices.peers(), lent }
-            .show(look)
+        let (peers, heard) = (devices.peers(), devices.heard());
+        Parts { me, settings, models: library.entries(), book, peers, heard, lent }.show(look)
     }
 
     fn own_lending(&self) -> Option<OwnLending> {

@@ -32,7 +32,7 @@ use nook_resources::adverts::Heard;
 use nook_store::{HelpAnswer, Peer, Peers, PeersError, Settings};
 use nook_trust::pairing::PairingCode;
 use nook_trust::{DeviceName, Gate, TrustLevel};
-use nook_wire::{Advert, HelpTerms, Message, Releases, VersionMismatch};
+use nook_wire::{Advert, DeviceFacts, HelpTerms, Message, Releases, VersionMismatch};
 use tokio::sync::oneshot;
 
 pub(crate) use help::Offered;
@@ -184,6 +184,8 @@ pub(crate) struct Devices {
     names_taken: Option<Instant>,
     /// What the owners of linked devices allow, as these say.
     terms: BTreeMap<PeerId, HelpTerms>,
+    /// What linked devices say that they are.
+    facts: BTreeMap<PeerId, DeviceFacts>,
     /// How this device is woken from where each of them is.
     wake_from: BTreeMap<PeerId, Vec<WakeAddress>>,
     /// Those that are called now, or did not come.
@@ -206,6 +208,7 @@ impl Devices {
             new_names: BTreeMap::new(),
             names_taken: None,
             terms: BTreeMap::new(),
+            facts: BTreeMap::new(),
             wake_from: BTreeMap::new(),
             wakings: Wakings::default(),
             window: None,
@@ -284,6 +287,11 @@ impl Devices {
     /// What linked devices offer.
     pub(crate) fn heard(&self) -> &BTreeMap<PeerId, Heard> {
         &self.heard
+    }
+
+    /// What a linked device says that it is.
+    pub(crate) fn facts(&self, peer: PeerId) -> Option<&DeviceFacts> {
+        self.facts.get(&peer)
     }
 
     fn push(&mut self, effect: DeviceEffect) {
@@ -425,6 +433,11 @@ impl Devices {
                     self.push(DeviceEffect::Host(HostEvent::AsksNoMore(peer)));
                 }
                 self.take_terms(peer, terms, around);
+            }
+            Message::DeviceFacts(facts) => {
+                if self.linked.contains_key(&peer) {
+                    self.facts.insert(peer, *facts);
+                }
             }
             Message::Draining { .. } => {
                 self.heard.remove(&peer);

@@ -22,6 +22,7 @@ mod computing;
 mod devices;
 mod dispatch;
 mod doctor;
+mod facts;
 mod fits;
 mod givers;
 mod hosting;

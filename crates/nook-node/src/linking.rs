@@ -317,11 +317,12 @@ impl State {
     }
 
     fn introduction(&self) -> Introduction {
-        let version = u8::try_from(crate::PROTOCOL).unwrap_or(u8::MAX);
+        let spoken = [nook_wire::PROTOCOL_VERSION_OLDEST, crate::PROTOCOL];
+        let [oldest, newest] = spoken.map(|version| u8::try_from(version).unwrap_or(u8::MAX));
         Introduction {
             name: DeviceName::sanitised(&self.me.name),
             app_version: nook_base::VERSION.to_owned(),
-            protocol: (version, version),
+            protocol: (oldest, newest),
             port: self.listen_port,
         }
     }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use nook_base::PeerId;
 use nook_base::tasks::Tasks;
 use nook_mux::{Mux, MuxClosed};
-use nook_wire::{HelpTerms, KeptHistory, Message, WireMessage as _};
+use nook_wire::{DeviceFacts, HelpTerms, KeptHistory, Message, WireMessage as _};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -58,6 +58,8 @@ struct Linked {
     board: Arc<Board>,
     /// The terms that were posted last.
     terms: Option<HelpTerms>,
+    /// The facts that were posted last.
+    facts: Option<DeviceFacts>,
     /// Ends the task with the board.
     _over: DropGuard,
 }
@@ -103,7 +105,8 @@ impl Outbox {
         let (board, over) = (Arc::<Board>::default(), CancellationToken::new());
         let saying = say(mux.clone(), board.clone(), over.clone());
         tasks.spawn_until_cancelled("outbox", saying);
-        self.linked.insert(peer, Linked { mux, board, terms: None, _over: over.drop_guard() });
+        let _over = over.drop_guard();
+        self.linked.insert(peer, Linked { mux, board, terms: None, facts: None, _over });
         self.owed.remove(&peer).unwrap_or_default()
     }
 
@@ -148,6 +151,15 @@ impl Outbox {
         if linked.terms.as_ref() != Some(&terms) {
             linked.terms = Some(terms.clone());
             linked.board.post(Message::HelpTerms(terms));
+        }
+    }
+
+    /// Says what this device is and how it is, unless that is what was said last on this link.
+    pub(crate) fn post_facts(&mut self, peer: PeerId, facts: DeviceFacts) {
+        let Some(linked) = self.linked.get_mut(&peer) else { return };
+        if linked.facts.as_ref() != Some(&facts) {
+            linked.facts = Some(facts.clone());
+            linked.board.post(Message::DeviceFacts(Box::new(facts)));
         }
     }
 

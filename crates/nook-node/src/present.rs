@@ -11,14 +11,15 @@ use nook_trust::TrustLevel;
 
 use crate::devices;
 use crate::devices::{Offered, Seen};
+use crate::facts::facts_view;
 use crate::preferences::{pooling_view, settings_view};
 use crate::state::State;
 use crate::status_line::status_line;
 use nook_api::Sharing;
 use nook_api::views::{
-    CatalogueEditionView, DeviceView, GuestView, HouseholdView, LendView, MeView, MeasuredView,
-    ModelsFolderView, PipelineView, PortView, SharingState, SharingView, Trouble, TroubleView,
-    Trust, UnusedReason, UpdatesView, WhyLeftOut,
+    CatalogueEditionView, DeviceView, FactsView, GuestView, HouseholdView, LendView, MeView,
+    MeasuredView, ModelsFolderView, PipelineView, PortView, SharingState, SharingView, Trouble,
+    TroubleView, Trust, UnusedReason, UpdatesView, WhyLeftOut,
 };
 use nook_resources::catalogue;
 
@@ -48,6 +49,7 @@ impl State {
                 key_place: Some(self.key_place.clone()),
                 memory_bytes: nook_resources::memory::memory_total(),
                 disk_free_bytes: self.library.disk_free(),
+                facts: facts_view(&self.own_facts()),
             },
             sharing: self.sharing_view(),
             devices: self.device_views(),
@@ -191,6 +193,8 @@ impl State {
             wakeable: !peer.wake.is_empty() && peer.level.may_connect(),
             waking: self.devices.is_waking(peer.id),
             woke_seconds: peer.woke_seconds,
+            facts: self.devices.facts(peer.id).map(facts_view).unwrap_or_default(),
+            helped_days: self.requester.helped_days(peer.id),
             lends,
         }
     }
@@ -209,6 +213,7 @@ impl State {
             measured: measured.collect(),
             placement: self.around(|around| self.requester.placement_view(around)),
             past: self.requester.past_replies(),
+            gains: self.around(|around| self.requester.gain_views(around)),
         }
     }
 
@@ -379,6 +384,8 @@ fn seen_view(tag: &Tag, seen: &Seen) -> DeviceView {
         wakeable: false,
         waking: false,
         woke_seconds: None,
+        facts: FactsView::default(),
+        helped_days: Vec::new(),
     }
 }
 
@@ -417,6 +424,7 @@ pub(crate) fn empty_view() -> HouseholdView {
             key_place: None,
             memory_bytes: None,
             disk_free_bytes: None,
+            facts: FactsView::default(),
         },
         sharing: SharingView {
             on: false,

@@ -171,6 +171,7 @@ impl State {
         let own_speed = if self.is_unmeasured() { OwnSpeed::Unknown } else { OwnSpeed::Known };
         self.tell_host(HostEvent::Tick { own_speed });
         self.ask(Event::Tick);
+        self.tell_facts();
         self.show_meters();
         self.rest_when_quiet();
         self.stay_awake_while_needed();

@@ -325,6 +325,7 @@ fn assemble(
         outbox: Outbox::default(),
         ways: BTreeMap::new(),
         cards: CardWatch::default(),
+        machine: watch::Sender::default(),
         host: Host::new(read.lent, sides.audit, tasks.token().child_token()),
         host_runner: sides.host_runner,
         looks: Looks::default(),
@@ -457,6 +458,7 @@ fn settle(
     state.host_runner.watch_for_sleep();
     let rest = nook_machine::hold_off_rest(state.rest.subscribe());
     state.tasks.spawn_until_cancelled("keep-awake", rest);
+    state.tasks.spawn_until_cancelled("sensors", crate::facts::watch(state.machine.clone()));
     state.use_held_catalogue();
     state.look_at_fits();
     state.tell_library(LibraryEvent::Started);

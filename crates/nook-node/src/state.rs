@@ -15,6 +15,7 @@ use crate::awake::Awake;
 use crate::card_watch::CardWatch;
 use crate::chats::ChatBook;
 use crate::devices::{DeviceEvent, Devices};
+use crate::facts::MachineSeen;
 use crate::fits::KnownFits;
 use crate::meters::Meters;
 use crate::outbox::Outbox;
@@ -64,6 +65,8 @@ pub(crate) struct State {
     pub(crate) ways: BTreeMap<PeerId, WayNow>,
     /// Whether the graphics cards are left alone.
     pub(crate) cards: CardWatch,
+    /// What this computer is and how it is; a task looks from time to time.
+    pub(crate) machine: watch::Sender<MachineSeen>,
     /// What this device computes for others.
     pub(crate) host: Host,
     pub(crate) host_runner: HostRunner,

@@ -6,6 +6,7 @@
 //! pooling `always` the route is the reference cover instead, and the plan is kept for comparison.
 
 mod cable;
+pub(crate) mod gains;
 mod offload;
 pub(crate) mod outlook;
 mod paces;

@@ -6,6 +6,8 @@
 pub(crate) mod awaiting;
 pub(crate) mod embed;
 mod forgetting;
+pub(crate) mod gains;
+mod helped;
 mod keeping;
 pub(crate) mod past;
 pub(crate) mod placement;
@@ -20,12 +22,12 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use nook_api::views::{DecisionView, PastReplyView};
+use nook_api::views::{DecisionView, LentDayView, PastReplyView};
 use nook_api::{Answer, Asker, Counted, EmbedRequest, Embedded, GenerateRequest, Reply};
 use nook_base::{LayerRange, ModelDigest, PeerId};
 use nook_pipeline::HopVisit;
 use nook_plan::Link;
-use nook_resources::adverts::AdvertBook;
+use nook_resources::adverts::{AdvertBook, Heard};
 use nook_resources::catalogue::Entry;
 use nook_resources::estimates::{Ends, Estimates};
 use nook_resources::open_models::{Listed, OpenModelCache};
@@ -35,6 +37,8 @@ use nook_wire::{KeptHistory, OffloadOffers, Placed, PlacementRequest};
 use tokio::sync::oneshot;
 
 use self::awaiting::Awaiting;
+use self::gains::Gains;
+use self::helped::Helped;
 use self::keeping::Keeping;
 use self::past::PastReplies;
 use self::placement::{PlacementLook, Wishes};
@@ -43,6 +47,7 @@ use self::queue::Queue;
 use self::readiness::Readiness;
 use self::records::{Note, Records};
 use self::replies::{ReplyJob, Waiting, count};
+use crate::choice::gains::Gain;
 use crate::choice::outlook::Outlook;
 use crate::reply::Me;
 
@@ -140,6 +145,8 @@ pub(crate) enum Said {
     /// How the usual reply with a model could be divided; absent where that could not be worked
     /// out.
     Outlook(ModelDigest, Option<Box<Outlook>>),
+    /// What each device brings to the usual reply with a model.
+    Gains(ModelDigest, Vec<Gain>),
     /// A probe round goes on, or has ended.
     Probed(Probed),
 }
@@ -209,6 +216,8 @@ pub struct Surroundings<'a> {
     pub now: Instant,
     /// The same in seconds since 1970, for what is kept.
     pub unix: u64,
+    /// The same in days since 1970-01-01 by the local calendar.
+    pub today: u32,
     /// This device.
     pub me: &'a Me,
     /// What the owner chose.
@@ -217,6 +226,9 @@ pub struct Surroundings<'a> {
     pub models: &'a [Entry],
     /// What other devices offer.
     pub book: &'a AdvertBook,
+    /// What all of them say that they offer, also those that may not compute for this device:
+    /// nothing is routed by it.
+    pub heard: &'a BTreeMap<PeerId, Heard>,
     /// Whether a device is paired.
     pub is_paired: &'a dyn Fn(PeerId) -> bool,
     /// What this device lends now; absent while it lends nothing.
@@ -278,6 +290,10 @@ pub struct Requester {
     /// Layers that this device asks others to hold.
     wishes: Wishes,
     awaiting: Awaiting,
+    /// What each device brings.
+    gains: Gains,
+    /// What each device computed for this one.
+    helped: Helped,
     /// What each device of the same person would run whole for this one; at most one entry for each
     /// link.
     whole_offers: BTreeMap<PeerId, OffloadOffers>,
@@ -300,6 +316,8 @@ impl Requester {
             readiness: Readiness::default(),
             wishes: Wishes::default(),
             awaiting: Awaiting::default(),
+            gains: Gains::default(),
+            helped: Helped::default(),
             whole_offers: BTreeMap::new(),
             open_models,
             queue: Queue::default(),
@@ -384,6 +402,10 @@ impl Requester {
             }
             Said::Noted(note) => self.on_note(note, around),
             Said::Outlook(model, outlook) => self.on_outlook(model, outlook, around),
+            Said::Gains(model, found) => {
+                self.gains.take(model, found);
+                Vec::new()
+            }
             Said::Probed(probed) => self.on_probed(probed, around.now),
         }
     }
@@ -432,6 +454,11 @@ impl Requester {
     /// The last replies, the newest first.
     pub fn past_replies(&self) -> Vec<PastReplyView> {
         self.past.view()
+    }
+
+    /// What a device computed for this one on each of the last days, oldest first.
+    pub fn helped_days(&self, peer: PeerId) -> Vec<LentDayView> {
+        self.helped.view(peer)
     }
 
     /// What a device of the same person would run whole for this one.

@@ -416,12 +416,21 @@ impl Runner {
             let held = workers.held(model).await;
             let card = workers.backends().card_bytes(model);
             // A search over many devices takes milliseconds: not on the runtime.
-            let outlook = tokio::task::spawn_blocking(move || {
+            let looked = tokio::task::spawn_blocking(move || {
                 let memory_free = look.question.memory_free(&held, card);
                 let told = Encoded::usual(held, memory_free);
-                look.question.outlook(&told, &book, &look.movable, clock::now())
+                let now = clock::now();
+                let outlook = look.question.outlook(&told, &book, &look.movable, now);
+                let of_each = |guests| look.question.gains(&told, &book, guests, now);
+                (Box::new(outlook), look.gains_with.as_ref().map(of_each))
             });
-            let outlook = outlook.await.ok().map(Box::new);
+            let (outlook, gains) = match looked.await {
+                Ok((outlook, gains)) => (Some(outlook), gains),
+                Err(_) => (None, None),
+            };
+            if let Some(gains) = gains {
+                let _ = events.send(Said::Gains(model, gains).into()).await;
+            }
             // A node that is leaving places nothing.
             let _ = events.send(Said::Outlook(model, outlook).into()).await;
         });

@@ -55,8 +55,8 @@ pub use library::{
 };
 pub use measured::{
     BACKEND_LIFE_SECONDS, CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, MEASURED_MAX,
-    Measured, MeasuredBackend, MeasuredConduct, MeasuredFile, MeasuredGain, MeasuredSpeed,
-    MeasuredWay, SPEED_LIFE_SECONDS,
+    Measured, MeasuredBackend, MeasuredConduct, MeasuredFile, MeasuredGain, MeasuredHelp,
+    MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
 };
 pub use peers::{HelpAnswer, PEER_ADDRESSES_MAX, PEERS_MAX, Peer, Peers, PeersError};
 pub use port_key::{PortKey, PortKeyError};

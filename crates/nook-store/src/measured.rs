@@ -1,7 +1,7 @@
 //! What was measured of devices and models, for the next start of the node.
 //!
-//! One file, `measured.json`, private to the owner: speeds, ways, sizes of numbers, and who is left
-//! out until when. Numbers, ids, digests, and names of graphics cards are all that is in it. Everything has the time of its
+//! One file, `measured.json`, private to the owner: speeds, ways, sizes of numbers, who is left out
+//! until when, and how much each device helped on each day. Numbers, ids, digests, and names of graphics cards are all that is in it. Everything has the time of its
 //! last measurement, and what is older than its life is not handed out again. Nothing here is worth
 //! a refusal to start: a file that cannot be read is reported, and the next save replaces it.
 
@@ -55,6 +55,9 @@ pub struct Measured {
     /// How fast the processor and the GPUs of this device compute the layers of models.
     #[serde(default)]
     pub backends: Vec<MeasuredBackend>,
+    /// How much devices computed for this one.
+    #[serde(default)]
+    pub helped: Vec<MeasuredHelp>,
 }
 
 /// How fast one device computes one model; what nobody measured is absent.
@@ -156,6 +159,19 @@ pub struct MeasuredConduct {
     pub until: u64,
 }
 
+/// How much one device computed for this one on one day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredHelp {
+    /// The device.
+    #[serde(with = "device")]
+    pub device: Option<PeerId>,
+    /// Days since 1970-01-01 by the local calendar.
+    pub day: u32,
+    /// Positions of prompts and replies of this device that went through layers of that one; one
+    /// that came twice counts twice.
+    pub positions: u64,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Document {
     version: u64,
@@ -181,6 +197,7 @@ impl MeasuredFile {
         measured.norm_bounds.retain(|it| counts(it.at, GAIN_LIFE_SECONDS) && it.is_sound());
         measured.backends.retain(|it| counts(it.at, BACKEND_LIFE_SECONDS));
         measured.conduct.retain(|it| counts(it.until, CONDUCT_LIFE_SECONDS) && it.device.is_some());
+        measured.helped.retain(|it| it.device.is_some());
         bound(&mut measured);
         Ok(measured)
     }
@@ -209,6 +226,7 @@ fn bound(measured: &mut Measured) {
     newest(&mut measured.norm_bounds, |it| it.at);
     newest(&mut measured.conduct, |it| it.until);
     newest(&mut measured.backends, |it| it.at);
+    newest(&mut measured.helped, |it| it.day.into());
 }
 
 /// The newest [`MEASURED_MAX`] entries, in the order they have.

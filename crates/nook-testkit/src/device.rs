@@ -58,18 +58,23 @@ impl Device {
     /// A new identity with a port of its own, on this machine or at the bridge that the test
     /// visits.
     pub fn start(name: &'static str) -> anyhow::Result<Self> {
-        Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], None)
+        Self::speaking(name, ProtocolRange::SPOKEN)
+    }
+
+    /// The same, as a program that speaks these versions of the protocol.
+    pub fn speaking(name: &'static str, protocol: ProtocolRange) -> anyhow::Result<Self> {
+        Self::with(name, vec![SocketAddr::new(own_address().into(), 0)], (None, protocol))
     }
 
     /// The same without a port: it reaches its node through `address` alone, and nobody reaches it.
     pub fn behind(name: &'static str, address: SocketAddr) -> anyhow::Result<Self> {
-        Self::with(name, Vec::new(), Some(address))
+        Self::with(name, Vec::new(), (Some(address), ProtocolRange::SPOKEN))
     }
 
     fn with(
         name: &'static str,
         listen: Vec<SocketAddr>,
-        through: Option<SocketAddr>,
+        (through, protocol): (Option<SocketAddr>, ProtocolRange),
     ) -> anyhow::Result<Self> {
         let key = DeviceKey::generate()?;
         let identity = Identity::new(key.clone())?;
@@ -78,7 +83,7 @@ impl Device {
             identity: identity.clone(),
             listen,
             hello: Hello {
-                protocol: ProtocolRange::SPOKEN,
+                protocol,
                 app_version: "0.0.0".to_owned(),
                 device_name: name.to_owned(),
                 listen_port: 0,

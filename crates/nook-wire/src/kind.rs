@@ -109,6 +109,8 @@ kinds! {
     KvCacheTaken = 0x32, Call;
     /// What the owner of the sender allows between the two devices.
     HelpTerms = 0x34, Connection;
+    /// What people know the sender by, and how it is.
+    DeviceFacts = 0x35, Connection;
     /// Nobody will go on with what is kept of a conversation.
     DropKept = 0x33, Connection;
     /// Before HELLO: a message of a size, whose answer is measured.

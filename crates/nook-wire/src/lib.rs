@@ -21,6 +21,7 @@ pub mod chunk;
 pub mod copying;
 pub mod credit;
 pub mod error;
+pub mod facts;
 pub mod forward;
 pub mod frame;
 pub mod gpus;
@@ -47,6 +48,7 @@ pub use copying::{
 };
 pub use credit::{CreditError, CreditWindow, ReceiveWindow, SendWindow};
 pub use error::{DecodeError, WIRE_VERSION};
+pub use facts::{DeviceFacts, FACTS_SINCE, HARDWARE_BYTES_MAX, PowerNow};
 pub use forward::Passed;
 pub use frame::{EncodedFrame, Frame, FrameParts, decode, encode, encode_unsent};
 pub use gpus::{GPUS_MAX, GpuHolding, GpuKind, GpuReport};
@@ -69,4 +71,6 @@ pub use seq::{SeqCheck, SeqCounter, SeqError};
 pub use session::{Open, ResultHead, ResumePoint, StepHead};
 pub use tensor::{LogitsAssembly, TensorAssembly, TensorError, chunks_of};
 pub use trial::{Move, TRIAL_BACK_MAX, TRIAL_PADDING_MAX, Trial, WayFigures};
-pub use version::{NoVersions, Outdated, PROTOCOL_VERSION, ProtocolRange, VersionMismatch};
+pub use version::{
+    NoVersions, Outdated, PROTOCOL_VERSION, PROTOCOL_VERSION_OLDEST, ProtocolRange, VersionMismatch,
+};

@@ -4,8 +4,8 @@
 //! activation bytes and bytes of model files cross. Token ids, prompt or reply text and logits have
 //! no field to stand in. (What crosses to a device of the same person that runs a whole request
 //! belongs to [`crate::offload`]; its heads hold no ids either.) The only texts are a device's
-//! name, a model's name, an app version and a sentence for people. `tests/it/vocabulary.rs` names
-//! every field, so that a new one has to be argued for.
+//! name and those of its parts, a model's name, an app version and a sentence for people.
+//! `tests/it/vocabulary.rs` names every field, so that a new one has to be argued for.
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{ErrorCode, Ticket};
@@ -16,6 +16,7 @@ use crate::bounded;
 use crate::chunk::Chunk;
 use crate::copying::{Have, Piece, Want};
 use crate::error::DecodeError;
+use crate::facts::DeviceFacts;
 use crate::forward::Passed;
 use crate::greeting::{Advert, Hello};
 use crate::help::HelpTerms;
@@ -115,6 +116,8 @@ pub enum Message {
     },
     /// What the owner of the sender allows between the two devices. For people: it opens nothing.
     HelpTerms(HelpTerms),
+    /// What people know the sender by, and how it is. For people: it opens nothing.
+    DeviceFacts(Box<DeviceFacts>),
     /// Drop what is kept of this conversation.
     DropKept(KeptHistory),
     /// Are you there?
@@ -221,6 +224,7 @@ impl WireMessage for Message {
             Self::KvCachePiece(_) => Kind::KvCachePiece,
             Self::KvCacheTaken { .. } => Kind::KvCacheTaken,
             Self::HelpTerms(_) => Kind::HelpTerms,
+            Self::DeviceFacts(_) => Kind::DeviceFacts,
             Self::DropKept(_) => Kind::DropKept,
             Self::Ping { .. } => Kind::Ping,
             Self::Pong { .. } => Kind::Pong,
@@ -262,6 +266,7 @@ impl WireMessage for Message {
             Self::RequestKvCache => {}
             Self::KvCachePiece(it) => write_body(it, head),
             Self::HelpTerms(terms) => write_body(terms, head),
+            Self::DeviceFacts(facts) => write_body(facts, head),
             Self::DropKept(kept) => write_body(kept, head),
             Self::Step(it) => write_body(it, head),
             Self::Chunk(chunk) => return chunk.encode(head),
@@ -313,6 +318,7 @@ impl WireMessage for Message {
             Kind::KvCachePiece => Self::KvCachePiece(read_body(kind, read)?),
             Kind::KvCacheTaken => Self::KvCacheTaken { position: read_body(kind, read)? },
             Kind::HelpTerms => Self::HelpTerms(read_body(kind, read)?),
+            Kind::DeviceFacts => Self::DeviceFacts(read_body(kind, read)?),
             Kind::DropKept => Self::DropKept(read_body(kind, read)?),
             Kind::Ping => Self::Ping { nonce: read_body(kind, read)? },
             Kind::Pong => Self::Pong { nonce: read_body(kind, read)? },

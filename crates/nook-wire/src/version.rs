@@ -2,14 +2,20 @@
 //!
 //! A device says in HELLO from which version to which it speaks. Everything that a version has is
 //! spoken by every device of that version: there are no optional parts to ask for. What a later
-//! program adds is a new version, and it keeps the old one for as long as it says so.
+//! program adds is a new version, and it keeps the old one for as long as it says so: whoever sends
+//! what came later asks first which version is spoken on the link.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version that this program speaks, and the only one so far.
-pub const PROTOCOL_VERSION: u16 = 1;
+/// The newest version that this program speaks. 2 added what people know a device by
+/// ([`crate::facts`]).
+pub const PROTOCOL_VERSION: u16 = 2;
+
+/// The oldest one that it still speaks: with a device of that version it does without what came
+/// later.
+pub const PROTOCOL_VERSION_OLDEST: u16 = 1;
 
 /// The protocol versions that a device speaks, both ends included. Never empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,7 +54,7 @@ pub struct NoVersions {
 
 impl ProtocolRange {
     /// What this program speaks.
-    pub const SPOKEN: Self = Self::only(PROTOCOL_VERSION);
+    pub const SPOKEN: Self = Self { min: PROTOCOL_VERSION_OLDEST, max: PROTOCOL_VERSION };
 
     /// One version alone.
     #[must_use]

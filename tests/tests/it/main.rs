@@ -22,6 +22,7 @@ mod downloading;
 mod dropping;
 #[cfg(target_os = "linux")]
 mod ends;
+mod facts;
 mod faults;
 #[cfg(target_os = "linux")]
 mod fetch_faults;

@@ -19,10 +19,11 @@ const CANARY: &str = "the zephyrquill of Brambleworth and her seventeen copper m
 
 /// Everything that may come to a helper; pings, credit and the end of a call stay in the
 /// connection.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Hello,
     Kind::Advert,
     Kind::HelpTerms,
+    Kind::DeviceFacts,
     Kind::Open,
     Kind::Step,
     Kind::Chunk,

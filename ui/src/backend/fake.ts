@@ -410,7 +410,10 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   override changeSetting(setting: SettingAsk): Promise<void> {
-    this.change((house) => { house.settings = changed(house.settings, setting); });
+    this.change((house) => {
+      house.settings = changed(house.settings, setting);
+      if (setting.key === 'device.kind') house.me.facts = { ...house.me.facts, kind: setting.value };
+    });
     return Promise.resolve();
   }
 

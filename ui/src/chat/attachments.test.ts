@@ -13,8 +13,8 @@ it('reads text, with one kind of line end and a plain name', async () => {
 });
 
 it('refuses what is no text or too large, and says which', async () => {
-  expect(await refusal(new File([new Uint8Array([1, 0, 2])], 'a.bin'))).toContain('a.bin is no text');
-  expect(await refusal(new File([new Uint8Array([0xff, 0xfe, 0x41])], 'b.txt'))).toContain('b.txt is no text');
+  expect(await refusal(new File([new Uint8Array([1, 0, 2])], 'a.bin'))).toContain('a.bin is not a text');
+  expect(await refusal(new File([new Uint8Array([0xff, 0xfe, 0x41])], 'b.txt'))).toContain('b.txt is not a text');
   expect(await refusal(new File(['x'.repeat(FILE_BYTES_MAX + 1)], 'd.txt'))).toContain('too large');
 });
 

@@ -81,7 +81,7 @@ it('marks a hand-over at the very place and goes on', () => {
   const failover = { from: 'Dad’s PC', to: 'Mum’s laptop', pause_ms: 310, after_tokens: 2 };
   reply.take({ kind: 'shard_failover', failover, route });
   expect(reply.note).toBeNull();
-  expect(reply.marks).toEqual([{ at: 9, text: 'Dad’s PC dropped out; Mum’s laptop took over in 0.3 s' }]);
+  expect(reply.marks).toEqual([{ at: 9, text: 'Dad’s PC left; Mum’s laptop carried on (0.3 s)' }]);
 });
 
 it('names helpers that have other replies to make too, for as long as they have, and all of them in the end', () => {

@@ -21,24 +21,25 @@ export function subtitle(device: DeviceView): string {
   return parts.join(' · ');
 }
 
-/** What it lends and when it was there. `now` in seconds since 1970. */
+/** What it has for others, what a cable would gain, and when it was there. `now` in seconds since 1970. */
 export function facts(device: DeviceView, now: number): Fact[] {
-  const found: Fact[] = [];
-  if (device.connected) {
-    found.push({ name: t.devices.lends, value: lends(device) });
-    if (device.lends.length > 0) found.push({ name: t.devices.holds, value: holds(device) });
-    const room = roomOf(device);
-    if (room !== '' && device.lends.length > 0) found.push({ name: t.devices.room, value: room });
-  }
-  if (device.way !== null) {
-    const { by_cable: gain } = device.way;
-    found.push({ name: t.house.ways.name, value: wayOf(device.way) });
-    if (gain !== null) found.push({ name: t.house.ways.onCable, value: gained(gain) });
-  }
-  const address = device.addresses[0];
-  if (device.way === null && address !== undefined) found.push({ name: t.devices.addresses, value: address });
-  if (!device.connected) found.push({ name: t.devices.lastSeen, value: lastSeen(device, now) });
-  return found;
+  const room = device.connected && device.lends.length > 0 ? roomOf(device) : '';
+  const gain = device.way?.by_cable ?? null;
+  return [
+    { name: t.devices.room, value: room },
+    { name: t.house.ways.onCable, value: gain === null ? '' : gained(gain) },
+    { name: t.devices.lastSeen, value: device.connected ? '' : lastSeen(device, now) },
+  ].filter(({ value }) => value !== '');
+}
+
+/** Which layers it lends, and where it is: for whoever wants to know. */
+export function moreFacts(device: DeviceView): Fact[] {
+  return [
+    { name: t.devices.lends, value: device.connected ? lends(device) : '' },
+    { name: t.devices.holds, value: device.connected && device.lends.length > 0 ? holds(device) : '' },
+    { name: t.house.ways.name, value: device.way === null ? '' : wayOf(device.way) },
+    { name: t.devices.addresses, value: device.way === null ? (device.addresses[0] ?? '') : '' },
+  ].filter(({ value }) => value !== '');
 }
 
 /** Whether it would take part in the next reply. */

@@ -2,11 +2,9 @@
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { PipelineView } from '../generated/PipelineView';
 import type { PredictionView } from '../generated/PredictionView';
-import { speed, whole } from '../kit/words';
+import { speed, whole, WORDS_PER_TOKEN } from '../kit/words';
 import { t } from '../strings';
 
-/** Words of a usual text by its tokens. Of a reply the window counts the words; of a prediction there are none. */
-export const WORDS_PER_TOKEN = 0.75;
 /** Less than this is said to be no gain. */
 const GAIN_MIN = 1.1;
 
@@ -24,13 +22,18 @@ export function gainOf(pipeline: PipelineView | null, house: HouseholdView, othe
   const together = isShared ? (last?.went ?? predicted(last)) : predicted(last);
   const alone = last !== null && !isShared ? (last.went ?? last.alone) : (last?.alone ?? null);
   if (others === 0) return { headline: t.household.alone, lines: [house.devices.some((d) => d.paired) ? t.household.aloneNow : t.household.aloneHint] };
-  if (last === null || together === null) return { headline: t.household.canHelp(others), lines: [largest, t.household.notYet].filter((said) => said !== '') };
+  if (last === null || together === null) return { headline: t.household.canHelp(others), lines: below('', largest, t.household.notYet) };
   const measured = last.went === null ? t.household.predicted(last.model) : isShared ? t.household.togetherMeasured(last.model) : t.household.aloneMeasured(last.model);
   const rate = words(together.tokens_per_second);
-  if (alone === null) return { headline: t.household.onlyTogether, lines: [t.household.cannotAlone(rate), largest, measured].filter((said) => said !== '') };
+  if (alone === null) return { headline: t.household.onlyTogether, lines: below(t.household.cannotAlone(rate), largest, measured) };
   const times = together.tokens_per_second / alone.tokens_per_second;
   const both = t.household.speeds(rate, words(alone.tokens_per_second));
-  return { headline: headlineOf(times), lines: [both, largest, measured].filter((said) => said !== '') };
+  return { headline: headlineOf(times), lines: below(both, largest, measured) };
+}
+
+/** What counts, and in a second line what else is known. */
+function below(first: string, ...rest: string[]): string[] {
+  return [first, rest.filter((said) => said !== '').join(' ')].filter((said) => said !== '');
 }
 
 function headlineOf(times: number): string {

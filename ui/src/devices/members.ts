@@ -1,5 +1,6 @@
 /** The household as the picture and the rows show it: who is in it, what each does, how its link is. Pure. */
 import type { DeviceView } from '../generated/DeviceView';
+import type { DeviceKind } from '../generated/DeviceKind';
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { PipelineView } from '../generated/PipelineView';
 import type { RouteView } from '../generated/RouteView';
@@ -16,7 +17,9 @@ export interface Member {
   role: Role;
   /** CSS colour. */
   hue: string;
-  /** Memory: all of this computer, or what a helper still offers; null where nobody said. */
+  /** What it is drawn as; null where nobody said. */
+  kind: DeviceKind | null;
+  /** All of its memory, or what it still offers where it says no more; null where nobody said. */
   bytes: number | null;
   /** What it does or why it is not used, in a few words. */
   says: string;
@@ -45,7 +48,7 @@ export function shownRoute(pipeline: PipelineView | null, answering: boolean): S
 }
 
 export function meOf({ me }: HouseholdView): Member {
-  return { id: me.id, name: me.name, role: 'me', hue: OWN_HUE, bytes: me.memory_bytes, says: t.household.words, line: 0, carrier: '' };
+  return { id: me.id, name: me.name, role: 'me', kind: me.facts.kind, hue: OWN_HUE, bytes: me.memory_bytes, says: t.household.words, line: 0, carrier: '' };
 }
 
 /** Everybody else: those that help, most layers first, then those that could, those that are not used, and those that
@@ -79,7 +82,8 @@ function memberOf(device: DeviceView, peers: readonly string[], route: RouteView
     name,
     role,
     hue: isUsed ? hueOf(peers.indexOf(id)) : 'var(--line-strong)',
-    bytes: device.memory_free_bytes,
+    kind: device.facts.kind,
+    bytes: device.facts.memory_bytes ?? device.memory_free_bytes,
     says: saysOf(device, role, route),
     line: lineOf(device),
     carrier: device.way === null ? '' : t.household.carriers[device.way.interface],

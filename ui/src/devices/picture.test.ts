@@ -18,7 +18,7 @@ function house(others: number, helping: number): { house: HouseholdView; order: 
     ...dad,
     id: `d${String(at)}`,
     name: `Computer ${String(at)}`,
-    memory_free_bytes: (at + 1) * 4e9,
+    facts: { ...dad.facts, memory_bytes: (at + 1) * 4e9 },
     ...(at < helping ? {} : { unused: 'not_allowed' as const, unused_because: 'It is a guest.' }),
   }));
   const order = made.devices.slice(0, helping).map(({ id }) => id);

@@ -4,6 +4,8 @@
 export interface SettingValues {
   /** The name that other computers see. Without it, they see the system's name of this computer. */
   'device.name': string | null;
+  /** What kind of computer this is, for the picture that others see of it. Without it, what the system tells of its case counts. */
+  'device.kind': 'laptop' | 'desktop' | 'tower' | 'mini' | 'server' | null;
   /** Where the secret key of this computer is kept: in the system's keychain if there is one (`system`), or always in a file of the data folder (`off`). */
   'device.keyring': 'system' | 'off';
   /** Whether the port is open. */
@@ -109,6 +111,7 @@ export interface SettingValues {
 /** What holds where the owner has chosen nothing. */
 export const DEFAULTS: SettingValues = {
   'device.name': null,
+  'device.kind': null,
   'device.keyring': "system",
   'port.enabled': true,
   'port.address': "127.0.0.1:4587",
@@ -165,6 +168,7 @@ export type SettingKey = keyof SettingValues;
 
 /** The settings that a page offers; the program takes no other one from a page. */
 export const OFFERED = [
+  'device.kind',
   'port.expose_to_lan',
   'gate.lend',
   'gate.borrow',

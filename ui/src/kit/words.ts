@@ -5,6 +5,10 @@ const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
+/** Words of a usual English text by its tokens. Of a reply the window counts the words; of a prediction there are none.
+ *  The details of each computer say that it is so. */
+export const WORDS_PER_TOKEN = 0.75;
+
 /** Words of a text: what stands between white space. */
 export function countWords(text: string): number {
   let words = 0;
@@ -93,6 +97,11 @@ export function day(at: number): string {
 /** A day of the last week, by its number since 1970-01-01: `Saturday`. */
 export function calendarDay(day: number): string {
   return new Date(day * DAY * 1000).toLocaleDateString(locale, { weekday: 'long', timeZone: 'UTC' });
+}
+
+/** The same in a few letters: `Sat`. */
+export function shortDay(day: number): string {
+  return new Date(day * DAY * 1000).toLocaleDateString(locale, { weekday: 'short', timeZone: 'UTC' });
 }
 
 /** Names in a row: `Dad’s PC and Mum’s laptop`. */

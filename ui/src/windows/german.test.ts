@@ -63,7 +63,7 @@ it('says why the last reply did without a device, and why the port is closed', a
   expect(dad?.textContent).toContain('Die letzte Antwort kam ohne es aus. Es ist zu langsam: Die Antwort würde 25 s länger dauern.');
   expect(dad?.textContent).not.toContain('too slow');
   await user.click(within(screen.getByTestId('this-device')).getByTestId('device-more'));
-  const here = within(screen.getByTestId('this-detail'));
+  const here = within(await screen.findByTestId('this-detail'));
   expect(here.getByText(/Der Anschluss 127\.0\.0\.1:4587 kann nicht geöffnet werden \(ein anderes Programm benutzt die Adresse; das System sagt: Address already in use/)).toBeTruthy();
   expect(here.getByText('dem Schlüsselbund des Systems')).toBeTruthy();
 });

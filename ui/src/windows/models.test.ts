@@ -123,8 +123,8 @@ describe('models', () => {
     expect(screen.getAllByTestId('model-row').map((row) => row.textContent.includes('Fits on this computer.'))).toEqual([true, true]);
     const rows = screen.getAllByTestId('catalogue-row').map((row) => row.textContent);
     expect(rows[0]).toContain('recommended for this computer');
-    expect(rows.filter((row) => row.includes('Fits with Dad’s PC.'))).toHaveLength(1);
-    expect(rows.filter((row) => row.includes('Too large'))).toHaveLength(1);
+    expect(rows.filter((row) => row.includes('Works together with Dad’s PC.'))).toHaveLength(1);
+    expect(rows.filter((row) => row.includes('Needs more memory'))).toHaveLength(1);
   });
 
   it('says of which day the catalogue is, where it came from, and why there is no newer one', async () => {

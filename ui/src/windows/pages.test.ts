@@ -140,7 +140,7 @@ describe('sharing', () => {
   it('says whom this computer helps, and how much it did this week', async () => {
     await go('sharing');
     expect(screen.getByTestId('sharing-guests').textContent).toBe('Nobody right now.');
-    expect(screen.getByTestId('sharing-week').textContent).toContain('2,252 tokens');
+    expect(screen.getByTestId('sharing-week').textContent).toContain('about 1,700 words');
     backend.change((house) => {
       house.sharing.guests = [
         { device_id: 'a', device: 'Mum’s laptop', streams: 1 },
@@ -150,7 +150,7 @@ describe('sharing', () => {
     });
     await tick();
     expect(screen.getByTestId('sharing-guests').textContent).toBe('Right now: Mum’s laptop and Old Dell (2 replies).');
-    expect(screen.getByTestId('sharing-week').textContent).toContain('nothing for others');
+    expect(screen.getByTestId('sharing-week').textContent).toContain('helped nobody');
   });
 
   it('springs back when the house refuses', async () => {
@@ -308,7 +308,7 @@ it('devices show the safety number with how to compare it, and what is in their 
   expect(within(dad).getByTestId('safety-number').textContent).toMatch(/^(\d{5} ){7}\d{5}$/);
   expect(dad.textContent).toContain('the same on both screens');
   await user.click(screen.getByRole('button', { name: 'More about Mum’s laptop' }));
-  expect(screen.getByTestId('device-detail').textContent).toContain('none of these layers yet');
+  expect(screen.getByTestId('device-detail').textContent).toContain('not loaded yet');
 });
 
 describe('the household', () => {
@@ -344,7 +344,7 @@ describe('the household', () => {
     expect(screen.getByTestId('device-detail').textContent).toContain('Old Dell');
     const more = screen.getByRole('button', { name: 'More about Mia’s laptop' });
     await user.click(more);
-    expect(screen.getByTestId('this-detail').textContent).toContain('about 1,689 words');
+    expect(screen.getByTestId('this-detail').textContent).toContain('about 1,700 words');
     expect(document.activeElement).toBe(screen.getByTestId('this-detail'));
     await user.keyboard('{Escape}');
     expect(screen.queryByTestId('this-detail')).toBeNull();
@@ -399,7 +399,7 @@ it('the checks show the last replies, with who was lost and who took over', asyn
   expect(rows[0]?.textContent).toContain('Mum’s laptop took over from Dad’s PC after 96 tokens');
   await user.click(screen.getByTestId('past-more'));
   expect(screen.getAllByTestId('past-reply')).toHaveLength(7);
-  vi.spyOn(backend, 'pipeline').mockResolvedValue({ pooling: 'when_faster', last: null, measured: [], placement: null, past: [] });
+  vi.spyOn(backend, 'pipeline').mockResolvedValue({ pooling: 'when_faster', last: null, measured: [], placement: null, past: [], gains: [] });
   await user.click(screen.getByTestId('look-again'));
   expect(await screen.findByTestId('no-past')).toBeTruthy();
 });
@@ -505,7 +505,7 @@ describe('a chat', () => {
     state.desk.current.live = null;
     await state.desk.current.load();
     await tick();
-    await user.click(within(screen.getByTestId('timeline')).getByText('Who did what'));
+    await user.click(within(screen.getByTestId('timeline')).getByText('Who helped'));
     const rows = await screen.findAllByTestId('timeline-row');
     expect(rows.map((row) => within(row).getByRole('rowheader').textContent)).toContain('Dad’s PC');
   });

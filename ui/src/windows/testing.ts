@@ -2,6 +2,7 @@
 import { render, screen } from '@testing-library/svelte';
 import userEvent from '@testing-library/user-event';
 import { tick } from 'svelte';
+import { vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
 import MainWindow from './MainWindow.svelte';
 import { type PageName, placeOf } from './pages';
@@ -21,7 +22,10 @@ export async function open(): Promise<{ backend: FakeBackend; state: WindowState
 /** To a place, or to a section of the settings: the one way to a page. */
 export async function go(page: PageName): Promise<void> {
   await user.click(screen.getByTestId(`nav-${placeOf(page)}`));
-  if (placeOf(page) === 'settings') await user.click(screen.getByTestId(`section-${page}`));
+  if (placeOf(page) !== 'settings') return;
+  await user.click(screen.getByTestId(`section-${page}`));
+  // Some are loaded when they are wanted.
+  await vi.waitFor(() => { if (document.querySelector('main h1') === null) throw new Error('the page is not there yet'); });
 }
 
 /** Yes to the question that is asked. */

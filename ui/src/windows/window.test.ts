@@ -76,7 +76,7 @@ describe('chat', () => {
 
   it('marks the hand-over inside the reply and shows the new route', async () => {
     await say('leaves, hand over');
-    expect(screen.getByTestId('hand-over').textContent).toContain('Mum’s laptop took over in 0.3 s');
+    expect(screen.getByTestId('hand-over').textContent).toContain('Mum’s laptop carried on (0.3 s)');
     // The one that helped first is not forgotten: three took part.
     expect(screen.getByTestId('route-ribbon').textContent).toContain('Dad’s PC helped first, then left');
     expect(screen.getByTestId('facts').textContent).toContain('3 devices');
@@ -174,7 +174,7 @@ describe('devices', () => {
 
   it('says why a device is not used, and the honest sentence where trust is chosen', () => {
     const dell = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Old Dell'));
-    expect(dell?.textContent).toContain('Not used.');
+    expect(dell?.textContent).toContain('Not used: a guest.');
     const trust = screen.getByRole('combobox', { name: 'Trust in Old Dell' });
     const honest = document.getElementById(trust.getAttribute('aria-describedby') ?? '');
     expect(honest?.textContent).toContain('can read everything you and the model write, word for word');

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ByCableView, Trust};
+use super::{ByCableView, FactsView, LentDayView, Trust};
 
 view! {
 /// Another device.
@@ -72,6 +72,13 @@ struct DeviceView {
     /// How many seconds it took to be there when it was woken last.
     #[serde(default)]
     pub woke_seconds: Option<u32>,
+    /// What it is and how it is, as it says; empty where it says nothing, as one that is not linked.
+    #[serde(default)]
+    pub facts: FactsView,
+    /// What it computed for this device in the last seven days, by this device's own count, oldest
+    /// first; days without anything are left out.
+    #[serde(default)]
+    pub helped_days: Vec<LentDayView>,
 }
 }
 

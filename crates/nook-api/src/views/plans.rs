@@ -22,6 +22,25 @@ struct PredictionView {
 }
 
 view! {
+/// What a device brings to the usual reply: how fast that is with it and without it.
+struct GainView {
+    /// Its full id.
+    pub device_id: String,
+    /// Its name.
+    pub device: String,
+    /// The model's name.
+    pub model: String,
+    /// Reply tokens per second in the best way in which it takes part; for a device that the owner
+    /// has not allowed to compute, as if it were allowed.
+    pub with_it: f64,
+    /// The same without it; absent where the reply cannot be made without it.
+    pub without_it: Option<f64>,
+    /// Whether both rest on measurements alone; else something is taken at its worst.
+    pub measured: bool,
+}
+}
+
+view! {
 /// A device without a part in a route.
 struct LeftOutView {
     /// Its full id.

@@ -183,7 +183,7 @@ async fn unpaired_devices_hear_nothing_of_each_other() {
 #[tokio::test]
 async fn f13_another_version_is_named_on_both_sides_and_no_link_stands() {
     let ours = ProtocolRange::SPOKEN;
-    let fakes = [((0, 0), Outdated::Theirs), ((2, 2), Outdated::Ours), ((2, 3), Outdated::Ours)];
+    let fakes = [((0, 0), Outdated::Theirs), ((3, 3), Outdated::Ours), ((3, 4), Outdated::Ours)];
     // A device dials, and so does the fake: each side must say it whoever began.
     for ((theirs, outdated), we_dial) in
         fakes.into_iter().flat_map(|one| [(one, true), (one, false)])
@@ -216,8 +216,9 @@ async fn f13_devices_of_different_age_speak_the_highest_version_that_both_know()
     let range = |min, max| ProtocolRange::new(min, max).unwrap();
     for (ours, theirs, common) in [
         (ProtocolRange::SPOKEN, range(0, 1), 1),
-        (ProtocolRange::SPOKEN, range(1, 2), 1),
-        (ProtocolRange::SPOKEN, range(1, 3), 1),
+        (ProtocolRange::SPOKEN, range(1, 1), 1),
+        (ProtocolRange::SPOKEN, range(1, 2), 2),
+        (ProtocolRange::SPOKEN, range(1, 3), 2),
         (range(1, 3), range(2, 5), 3),
         (range(0, 4), range(0, 2), 2),
     ] {

@@ -71,6 +71,7 @@ impl Devices {
         self.linked.remove(&peer);
         self.heard.remove(&peer);
         self.terms.remove(&peer);
+        self.facts.remove(&peer);
         self.wake_from.remove(&peer);
         self.new_names.remove(&peer);
         // A copy that is still there tries again, and is told again.

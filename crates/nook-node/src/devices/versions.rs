@@ -41,7 +41,7 @@ mod tests {
     fn the_computer_to_update_is_named_with_both_versions() {
         for (versions, update, range, whose) in [
             ((0, 0), ToUpdate::Other, "0", "attic"),
-            ((2, 3), ToUpdate::This, "2\u{2013}3", "this computer"),
+            ((3, 4), ToUpdate::This, "3\u{2013}4", "this computer"),
         ] {
             let told = told(versions.0, versions.1);
             let ours = ProtocolRange::SPOKEN.to_string();

@@ -2,6 +2,7 @@
 
 mod cable;
 mod fetching;
+mod gains;
 mod room;
 
 use std::path::Path;

@@ -78,6 +78,7 @@ impl Requester {
                     until: unix.saturating_add(record.left_out.as_secs()),
                 })
                 .collect(),
+            helped: self.helped.to_keep(),
             // Of the workers, which the node asks.
             backends: Vec::new(),
         }
@@ -108,6 +109,14 @@ impl Requester {
                 self.records.restore_gains(kept.model, &span, kept.at);
             }
         }
+        let mut helped = measured.helped;
+        helped.sort_by_key(|kept| kept.day);
+        for kept in helped {
+            if let Some(peer) = kept.device.filter(|peer| is_paired(*peer)) {
+                self.helped.add(peer, kept.day, kept.positions);
+            }
+        }
+        self.helped.forget_old(around.today);
         for kept in measured.conduct {
             if let Some(peer) = kept.device.filter(|peer| is_paired(*peer)) {
                 let left_out = Duration::from_secs(kept.until.saturating_sub(unix));

@@ -23,6 +23,7 @@ use crate::choice::outlook::{Outlook, Present, Wanted};
 use crate::machine::{Effect, Requester, Surroundings, Task, Work, replies};
 use nook_api::Reach;
 use nook_api::views::{PlacementView, ShareView};
+use nook_resources::adverts::Heard;
 use nook_resources::open_models::Listed;
 
 /// How long after a wish the next look waits. Whoever is asked for something else sooner refuses
@@ -174,6 +175,9 @@ pub(crate) struct PlacementLook {
     pub(crate) question: Question,
     /// Devices that may be asked to hold other layers.
     pub(crate) movable: BTreeSet<PeerId>,
+    /// Adverts of devices that may not compute for this one, where it is to be found what each device
+    /// brings.
+    pub(crate) gains_with: Option<BTreeMap<PeerId, Heard>>,
 }
 
 impl Requester {
@@ -226,16 +230,17 @@ impl Requester {
         if !is_due || is_just_asked || wishes.is_looking || !is_on || self.replies_running() > 0 {
             return None;
         }
+        let digest = used.listed.digest;
+        let wants_gains = self.gains.begin_if_due(digest, self.wishes.is_changed, now);
         let wishes = &mut self.wishes;
         (wishes.looked, wishes.is_looking, wishes.is_changed) = (Some(now), true, false);
         let InUse { listed, file, .. } = used;
         let movable = self.movable(listed.digest, around);
         let aim = (Reach::House, replies::format(None, around));
         let question = self.question(&listed, file, aim, around);
-        Some(Effect::Start(Task(Work::LookAtPlacement(Box::new(PlacementLook {
-            question,
-            movable,
-        })))))
+        let gains_with = wants_gains.then(|| super::gains::guests(around));
+        let look = PlacementLook { question, movable, gains_with };
+        Some(Effect::Start(Task(Work::LookAtPlacement(Box::new(look)))))
     }
 
     /// What a look found.

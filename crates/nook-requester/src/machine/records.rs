@@ -43,6 +43,8 @@ pub(crate) enum Note {
     Went { reply: u64, speed: ReplySpeedView },
     /// Steps that were answered; a row travels as `row_bytes`.
     Measured { model: ModelDigest, row_bytes: u64, visits: Vec<HopVisit> },
+    /// Positions that devices computed for a reply.
+    Helped(Vec<(PeerId, u64)>),
     /// A probe of two sizes came to its end.
     Probed { place: Place, model: ModelDigest, probe: Probe },
     /// A device and this one have computed the same layer from the same numbers.
@@ -78,6 +80,10 @@ impl Note {
             Self::Measured { model, row_bytes, mut visits } => {
                 visits.retain(|visit| is_known_place(&visit.place));
                 Some(Self::Measured { model, row_bytes, visits })
+            }
+            Self::Helped(mut helped) => {
+                helped.retain(|(peer, _)| is_known(*peer));
+                Some(Self::Helped(helped))
             }
             Self::Joined(mut joints) => {
                 joints.retain(|joint| is_known(joint.from) && is_known(joint.to));
@@ -196,6 +202,13 @@ impl Requester {
                 self.awaiting.begin(awaited);
                 return Vec::new();
             }
+            Note::Helped(helped) => {
+                self.helped.forget_old(around.today);
+                for (peer, positions) in helped {
+                    self.helped.add(peer, around.today, positions);
+                }
+                return Vec::new();
+            }
             Note::Wakes(peers) => return peers.into_iter().map(Effect::Wake).collect(),
             Note::Measured { .. } | Note::Joined(_) | Note::Probed { .. } | Note::Opened { .. } => {
                 self.on_measured(note, now);
@@ -298,6 +311,8 @@ impl Requester {
         self.keeping.note();
         self.probing.golden.forget(peer);
         self.wishes.forget(peer);
+        self.gains.forget(peer);
+        self.helped.forget(peer);
     }
 
     /// The devices that are left out at `now`.

@@ -83,10 +83,12 @@ impl Scene {
             &Surroundings {
                 now: *now,
                 unix: 1_000,
+                today: 20_000,
                 me,
                 settings,
                 models,
                 book,
+                heard: &book.heard,
                 is_paired: &is_paired,
                 lending: lent.as_ref().map(|lent| Lending {
                     lent: std::slice::from_ref(lent),
@@ -192,10 +194,12 @@ impl Scene {
         let around = Surroundings {
             now: self.now,
             unix: 1_000,
+            today: 20_000,
             me: &self.me,
             settings: &self.settings,
             models: &self.models,
             book: &self.book,
+            heard: &self.book.heard,
             is_paired: &is_paired,
             lending: None,
         };

@@ -219,6 +219,7 @@ impl Generation {
         self.sink.measured(self.model.listed.digest, row_bytes, visits).await;
         let measure = self.pipeline.measure();
         crate::metrics::computed_twice(&measure);
+        self.sink.helped(&measure.hops).await;
         self.sink.joined(measure.joints).await;
     }
 

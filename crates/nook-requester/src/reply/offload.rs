@@ -372,6 +372,7 @@ impl<'a> Offload<'a> {
         let prompt_tokens = u32::try_from(self.setup.ready.ids.len()).unwrap_or(u32::MAX);
         let (name, route) = (model.name.clone(), self.route());
         let summary = self.setup.sink.summary(name, prompt_tokens, finish, route, &measure);
+        self.setup.sink.helped(&measure.hops).await;
         self.setup.sink.went(&summary).await;
         self.setup.sink.tell(ReplyEvent::Done { summary }, Vec::new()).await
     }

@@ -250,6 +250,19 @@ impl ReplySink {
         self.tell_house(Note::Measured { model, row_bytes, visits }).await;
     }
 
+    /// What devices computed for a reply, however it ended.
+    pub(crate) async fn helped(&self, hops: &[HopMeasure]) {
+        let positions = |hop: &HopMeasure| hop.prefill.positions + hop.decode.positions;
+        let of_peer = |hop: &HopMeasure| match hop.place {
+            Place::Peer(peer) if positions(hop) > 0 => Some((peer, positions(hop))),
+            Place::Peer(_) | Place::Local => None,
+        };
+        let helped: Vec<_> = hops.iter().filter_map(of_peer).collect();
+        if !helped.is_empty() {
+            self.tell_house(Note::Helped(helped)).await;
+        }
+    }
+
     /// What hosts said when they were asked to hand results on.
     pub(crate) async fn joined(&self, joints: Vec<Joint>) {
         if !joints.is_empty() {

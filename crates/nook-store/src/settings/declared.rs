@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use nook_base::limits::{HOPS_MAX, OPENAI_PORT};
-use nook_base::{Backend, LayerRange};
+use nook_base::{Backend, FormFactor, LayerRange};
 use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
 use super::declare::{Found, Section, declare, narrowed};
@@ -40,6 +40,10 @@ declare! {
         /// computer.
         "device.name" => name: Option<DeviceName> = None,
             at_once(Side::Computer).example("\"Desk\"");
+        /// What kind of computer this is, for the picture that others see of it. Without it, what the
+        /// system tells of its case counts.
+        "device.kind" => kind: Option<FormFactor> = None,
+            at_once(Side::Computer).in_window().example("\"laptop\"");
         /// Where the secret key of this computer is kept: in the system's keychain if there is one
         /// (`system`), or always in a file of the data folder (`off`).
         "device.keyring" => keyring: KeyringChoice = KeyringChoice::System,

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nook_base::{ActivationDtype, Backend, LayerRange};
+use nook_base::{ActivationDtype, Backend, FormFactor, LayerRange};
 use nook_trust::{DeviceName, TrustLevel};
 
 use super::host_names::HostNames;
@@ -172,6 +172,13 @@ macro_rules! words {
 words!(KeyringChoice { "system" => Self::System, "off" => Self::Off });
 words!(Pooling { "when_faster" => Self::WhenFaster, "always" => Self::Always });
 words!(NewVersions { "off" => Self::Off, "tell" => Self::Tell, "install" => Self::Install });
+words!(FormFactor {
+    "laptop" => Self::Laptop,
+    "desktop" => Self::Desktop,
+    "tower" => Self::Tower,
+    "mini" => Self::Mini,
+    "server" => Self::Server,
+});
 words!(SplitChoice {
     "planned" => Self::Planned,
     "uniform" => Self::Uniform,

@@ -19,6 +19,11 @@ const WINDOW: &str = "crates/nook-node/src/settings.rs";
 /// Key, file, test.
 const BEHAVIOUR: &[(&str, &str, &str)] = &[
     ("device.name", WHOLE_NODE, "f17_a_new_name_is_heard_by_the_other_devices"),
+    (
+        "device.kind",
+        "tests/tests/it/facts.rs",
+        "a_trusted_device_shows_what_it_is_and_a_guest_only_its_kind",
+    ),
     ("device.keyring", WHOLE_NODE, "the_keychain_is_asked_only_where_it_may_be"),
     ("port.enabled", PORT, "a_port_that_is_switched_off_is_not_open"),
     ("port.address", PORT, "the_port_is_where_it_is_set_to_be"),

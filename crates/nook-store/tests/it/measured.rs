@@ -7,7 +7,7 @@ use nook_base::{ModelDigest, PeerId};
 use nook_store::{
     BACKEND_LIFE_SECONDS, CONDUCT_LIFE_SECONDS, GAIN_LIFE_SECONDS, GainRange, Home, HomeChoice,
     MEASURED_MAX, Measured, MeasuredBackend, MeasuredConduct, MeasuredFile, MeasuredGain,
-    MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
+    MeasuredHelp, MeasuredSpeed, MeasuredWay, SPEED_LIFE_SECONDS,
 };
 
 const NOW: u64 = 1_800_000_000;
@@ -53,6 +53,7 @@ fn measured(at: u64) -> Measured {
             weight_bytes: 4 << 30,
             at,
         }],
+        helped: vec![MeasuredHelp { device, day: 20_000, positions: 412 }],
     }
 }
 
@@ -79,7 +80,8 @@ fn f7_everything_has_its_life_and_a_clock_that_was_set_back_ends_none() {
     file.save(&measured(NOW)).unwrap();
     let left = |now: u64| {
         let kept = file.load(now).unwrap();
-        let Measured { speeds, ways, norm_bounds, conduct, backends } = kept;
+        let Measured { speeds, ways, norm_bounds, conduct, backends, helped } = kept;
+        assert_eq!(helped.len(), 1, "whoever shows it counts its days");
         [speeds.len(), ways.len(), norm_bounds.len(), conduct.len(), backends.len()]
     };
     assert_eq!(left(NOW - 1_000), [1; 5]);

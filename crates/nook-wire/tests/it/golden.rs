@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use bytes::Bytes;
 use nook_base::{
-    ActivationDtype, Backend, ErrorCode, LayerRange, MacAddress, ModelDigest, ModelPart, PeerId,
-    Sensitive, WakeAddress,
+    ActivationDtype, Backend, ErrorCode, FormFactor, LayerRange, MacAddress, ModelDigest,
+    ModelPart, PeerId, Sensitive, WakeAddress,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, Document, GpuHolding, GpuKind, GpuReport, Have, HaveModel, Hello,
-    HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
+    Advert, CallId, Chunk, DeviceFacts, Document, GpuHolding, GpuKind, GpuReport, Have, HaveModel,
+    Hello, HelpTerms, KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move,
     OffloadFinish, OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling,
-    OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest,
+    OffloadTokens, Open, PassCounts, Passed, Piece, PlaceState, Placed, PlacementRequest, PowerNow,
     PrefixHash, ProtocolRange, ReleaseDocument, Releases, ResultHead, ResumePoint, ShardAdvert,
     SharingNow, StepHead, Ticket, TicketClaim, Trial, Want, WantRelease, WayFigures, WireError,
     WireMessage, WorkerMessage, decode, encode,
@@ -57,7 +57,7 @@ type Golden<M> = Vec<(M, &'static str)>;
 fn between_devices() -> Golden<Message> {
     let ways = trials();
     let first = [before_a_step(), steps_and_ends(), ways, from_host_to_host()].concat();
-    [first, whole_requests(), copies()].concat()
+    [first, what_a_device_is(), whole_requests(), copies()].concat()
 }
 
 fn before_a_step() -> Golden<Message> {
@@ -207,6 +207,20 @@ fn steps_and_ends() -> Golden<Message> {
             "01330000000000000000000900000032 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3cac02b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1b1",
         ),
     ]
+}
+
+fn what_a_device_is() -> Golden<Message> {
+    vec![(
+        Message::DeviceFacts(Box::new(DeviceFacts {
+            form: Some(FormFactor::Tower),
+            processor: "Ryzen 7".to_owned(),
+            gpu: "RTX 4070".to_owned(),
+            memory_bytes: Some(32 << 30),
+            power: Some(PowerNow::Battery(64)),
+            temperature: Some(61),
+        })),
+        "0135000000000000000000090000001f 01020752797a656e203708525458203430373001808080808001010240013d",
+    )]
 }
 
 fn kept() -> KeptHistory {

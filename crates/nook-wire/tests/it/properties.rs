@@ -1,6 +1,7 @@
 //! The codec on everything that could arrive: our own frames in all shapes, damaged ones, noise.
 
 mod copies;
+mod facts;
 
 use bytes::{Bytes, BytesMut};
 use nook_base::{
@@ -205,6 +206,7 @@ fn message() -> impl Strategy<Value = Message> {
         ),
         any::<u32>().prop_map(|position| Message::KvCacheTaken { position }),
         help_terms().prop_map(Message::HelpTerms),
+        facts::facts(),
         kept().prop_map(Message::DropKept),
         any::<u64>().prop_map(|nonce| Message::Ping { nonce }),
         any::<u64>().prop_map(|nonce| Message::Pong { nonce }),

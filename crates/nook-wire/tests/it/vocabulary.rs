@@ -6,15 +6,17 @@
 
 use bytes::Bytes;
 use nook_base::{
-    ActivationDtype, ErrorCode, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive, WakeAddress,
+    ActivationDtype, ErrorCode, FormFactor, LayerRange, ModelDigest, ModelPart, PeerId, Sensitive,
+    WakeAddress,
 };
 use nook_wire::{
-    Advert, CallId, Chunk, DecodeError, Document, Have, HaveModel, Hello, HelpTerms, KeptHistory,
-    Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish, OffloadKept,
-    OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open, Passed,
-    Piece, PlaceState, Placed, PlacementRequest, PrefixHash, ProtocolRange, ReleaseDocument,
-    Releases, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket, TicketClaim,
-    Trial, Want, WantRelease, WayFigures, WireError, WireMessage, WorkerMessage, decode, encode,
+    Advert, CallId, Chunk, DecodeError, DeviceFacts, Document, Have, HaveModel, Hello, HelpTerms,
+    KeptHistory, Kind, KvPieceHead, LocalMessage, LogitRows, Message, Move, OffloadFinish,
+    OffloadKept, OffloadOffer, OffloadOffers, OffloadRequest, OffloadSampling, OffloadTokens, Open,
+    Passed, Piece, PlaceState, Placed, PlacementRequest, PowerNow, PrefixHash, ProtocolRange,
+    ReleaseDocument, Releases, ResultHead, ResumePoint, ShardAdvert, SharingNow, StepHead, Ticket,
+    TicketClaim, Trial, Want, WantRelease, WayFigures, WireError, WireMessage, WorkerMessage,
+    decode, encode,
 };
 
 /// A type that has no room for text or for a list of numbers that could be token ids.
@@ -30,6 +32,9 @@ impl HoldsNoText for ActivationDtype {}
 impl HoldsNoText for ErrorCode {}
 /// The hardware address of a network card and its network: at most four, and fixed by the machine.
 impl HoldsNoText for WakeAddress {}
+/// What kind of computer a device is, and what it runs on.
+impl HoldsNoText for FormFactor {}
+impl HoldsNoText for PowerNow {}
 /// Two numbers.
 impl HoldsNoText for ProtocolRange {}
 /// 16 bytes of a hash keyed with a secret that never leaves the device that made it.
@@ -128,6 +133,13 @@ fn visit(message: &Message) {
             match sharing {
                 SharingNow::Off | SharingNow::Paused | SharingNow::On => {}
             }
+        }
+        // Names of its parts, for people.
+        Message::DeviceFacts(facts) => {
+            let DeviceFacts { form, processor, gpu, memory_bytes, power, temperature } = &**facts;
+            plain(&[form, memory_bytes, power, temperature]);
+            named_text(processor);
+            named_text(gpu);
         }
         Message::DropKept(KeptHistory { model, position, mark }) => plain(&[model, position, mark]),
         Message::Ping { nonce } | Message::Pong { nonce } => plain(&[nonce]),

@@ -1,6 +1,7 @@
 /** The household that the fake backend starts with: four devices, one seen stranger, three models' worth of layers. */
 import type { PredictedView } from '../../generated/PredictedView';
 import type { DeviceView } from '../../generated/DeviceView';
+import type { FactsView } from '../../generated/FactsView';
 import type { HouseholdView } from '../../generated/HouseholdView';
 import type { PartView } from '../../generated/PartView';
 import type { RouteView } from '../../generated/RouteView';
@@ -24,6 +25,8 @@ export const GOOD_CODE = '483920';
 
 const NOW = () => Math.floor(Date.now() / 1000);
 const TODAY = () => Math.floor(NOW() / 86_400);
+
+const NO_FACTS: FactsView = { kind: null, processor: null, gpu: null, memory_bytes: null, power: null, temperature: null };
 
 function device(id: string, name: string, values: Partial<DeviceView>): DeviceView {
   return {
@@ -53,6 +56,8 @@ function device(id: string, name: string, values: Partial<DeviceView>): DeviceVi
     wakeable: false,
     waking: false,
     woke_seconds: null,
+    facts: NO_FACTS,
+    helped_days: [],
     ...values,
   };
 }
@@ -101,6 +106,7 @@ export function startingHouse(): HouseholdView {
       key_place: { kind: 'keychain' },
       memory_bytes: 8.2e9,
       disk_free_bytes: 84.3e9,
+      facts: { kind: 'laptop', processor: 'AMD Ryzen 5 5500U', gpu: null, memory_bytes: 8.2e9, power: { kind: 'battery', percent: 64 }, temperature: 54 },
     },
     sharing: {
       on: true,
@@ -122,6 +128,8 @@ export function startingHouse(): HouseholdView {
         lends: [{ model, first_layer: 1, last_layer: 20, held: [1, 16] }],
         streams_free: 2,
         memory_free_bytes: 6.9e9,
+        facts: { kind: 'tower', processor: 'AMD Ryzen 7 5800X', gpu: 'RTX 4070', memory_bytes: 32e9, power: { kind: 'mains' }, temperature: 61 },
+        helped_days: [4130, 7300, 2900, 8900, 5200, 15730, 6400].map((tokens, at) => ({ day: TODAY() - 6 + at, tokens })),
       }),
       device(MUM, 'Mum’s laptop', {
         addresses: ['192.168.1.23:4588'],
@@ -136,6 +144,8 @@ export function startingHouse(): HouseholdView {
         lends: [{ model, first_layer: 21, last_layer: 26, held: null }],
         streams_free: 1,
         memory_free_bytes: 6.4e9,
+        facts: { kind: 'laptop', processor: 'Apple M2', gpu: null, memory_bytes: 16e9, power: { kind: 'charging', percent: 81 }, temperature: null },
+        helped_days: [{ day: TODAY() - 2, tokens: 8270 }],
       }),
       device('0lddellx5n2kq7rw', 'Old Dell', {
         addresses: ['192.168.1.31:4588'],
@@ -143,6 +153,7 @@ export function startingHouse(): HouseholdView {
         rtt_ms: 48,
         unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.',
         unused: 'not_allowed',
+        facts: { kind: 'desktop', processor: 'Intel Core i5-6500', gpu: null, memory_bytes: 8e9, power: { kind: 'mains' }, temperature: null },
       }),
       device('tag:kitchen', 'Kitchen PC', {
         short_id: 'tag',

@@ -92,6 +92,10 @@ export function pipelineOf(house: HouseholdView): PipelineView {
     },
     measured: [],
     placement: null,
+    gains: [
+      { device_id: DAD, device: 'Dad’s PC', model: 'qwen2.5-7b', with_it: 20, without_it: 9.1, measured: true },
+      { device_id: '0lddellx5n2kq7rw', device: 'Old Dell', model: 'qwen2.5-7b', with_it: 12.3, without_it: 20, measured: false },
+    ],
     past: [...(house.sharing.answering ? [running] : []), ...pastReplies(house)],
   };
 }

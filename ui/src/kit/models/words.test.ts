@@ -8,8 +8,8 @@ const loading: DownloadView = { key: 'k', name: 'qwen3-4b', origin: 'Qwen/Qwen3-
 
 it('says where a model fits', () => {
   expect(fitWords({ kind: 'here', devices: [] })).toBe('Fits on this computer.');
-  expect(fitWords({ kind: 'with', devices: ['Dad’s PC', 'Attic'] })).toBe('Fits with Dad’s PC and Attic.');
-  expect(fitWords({ kind: 'nowhere', devices: [] })).toContain('Too large');
+  expect(fitWords({ kind: 'with', devices: ['Dad’s PC', 'Attic'] })).toBe('Works together with Dad’s PC and Attic.');
+  expect(fitWords({ kind: 'nowhere', devices: [] })).toContain('Needs more memory');
 });
 
 it.each([

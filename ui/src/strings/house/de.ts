@@ -190,7 +190,7 @@ export const house: Strings['house'] = {
     fetch_limit: 'Es darf seinen Teil deines Modells nicht holen, oder nicht mehr davon. Erlaube es dort unter Einstellungen, Teilen.',
     fetch_failed: 'Es hat seinen Teil deines Modells nicht bekommen. Es versucht es wieder; dieser Computer muss ihm das Kopieren erlauben.',
     bad_model: 'Was es von deinem Modell bekam, ist beschädigt, oder es kann das Modell nicht benutzen. Füge das Modell hier neu hinzu und starte dort Inglenook neu.',
-    busy: 'Alle seine Plätze sind belegt.',
+    busy: 'Es ist mit anderen Antworten beschäftigt.',
     left_out: 'Die letzte Antwort kam ohne es aus.',
   },
   fetched: (percent) => `Es holt gerade seinen Teil deines Modells: ${percent} %.`,

@@ -208,7 +208,7 @@ export const house = {
     fetch_limit: 'It may not fetch its part of your model, or no more of it. Allow it there, under Settings, Sharing.',
     fetch_failed: 'It could not get its part of your model. It is tried again; this computer must let it copy models.',
     bad_model: 'What it was sent of your model is damaged, or it cannot use the model. Add the model again here, then start Inglenook again there.',
-    busy: 'All its places are taken.',
+    busy: 'It is busy with other replies.',
     left_out: 'The last reply did without it.',
   } satisfies Record<UnusedReason, string>,
   fetched: (percent: string) => `It is getting its part of your model: ${percent} %.`,

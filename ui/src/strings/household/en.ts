@@ -1,5 +1,6 @@
 /** What the page of the household says of who carries what and what that brings, in English. */
 import type { InterfaceKind } from '../../generated/InterfaceKind';
+import type { DeviceKind } from '../../generated/DeviceKind';
 import type { UnusedReason } from '../../generated/UnusedReason';
 
 export const household = {
@@ -31,8 +32,30 @@ export const household = {
   carries: (part: string) => `Carries ${part}`,
   ready: 'ready to help',
   notUsed: 'not used',
-  lentWeek: 'Helped others this week',
-  lentWords: (words: string) => `about ${words} words`,
+  notUsedBecause: (why: string) => `Not used: ${why}.`,
+  lentWeek: (words: string) => `Helped others this week: about ${words} words`,
+  helpedWeek: (words: string) => `Helped you this week: about ${words} words. Thank you!`,
+  dayWords: (day: string, words: string) => `${day}: ${words} words`,
+  here: 'Here',
+  kind: 'Kind',
+  kindHint: 'The picture that the others see of it.',
+  kinds: { laptop: 'Laptop', desktop: 'Desktop', tower: 'PC', mini: 'Mini PC', server: 'Server' } satisfies Record<DeviceKind, string>,
+  kindFound: (kind: string) => `As found: ${kind}`,
+  kindUnknown: 'Not known',
+  moreFacts: 'Addresses, layers and ids',
+  hardware: 'Hardware',
+  power: 'Power',
+  mains: 'Mains',
+  charging: (percent: string) => `Charging, ${percent}%`,
+  battery: (percent: string) => `Battery ${percent}%`,
+  temperature: 'Temperature',
+  degrees: (degrees: string) => `${degrees} °C`,
+  withIt: (together: string, without: string) => `${together} words/s with it, ${without} without.`,
+  wouldBe: (together: string, without: string) => `With it: ${together} words/s. Without it: ${without}.`,
+  onlyWith: (together: string) => `${together} words/s with it. Without it there is not enough memory.`,
+  gainOf: (model: string) => `Predicted, for a usual reply of ${model}.`,
+  gainGuess: (model: string) => `Partly guessed, for a usual reply of ${model}: not everything was measured yet.`,
+  wordsHint: 'A word counts as four thirds of a token, as in usual English text.',
   notDrawn: (count: number) => `${String(count)} more in the list below`,
   showMore: (count: number) => `Show ${String(count)} more`,
   carriers: { cable: 'Cable', wifi: 'Wi-Fi', other: 'VPN or the like', unknown: '' } satisfies Record<InterfaceKind, string>,

@@ -1,7 +1,7 @@
 /** The page of the port, in English. */
 export const port = {
   title: 'Other programs',
-  lead: 'Other programs on this computer can use the same models, through the interface of OpenAI.',
+  lead: 'Other programs on this computer can use the same models: any app that supports the OpenAI API.',
   address: 'Address',
   key: 'Key',
   keyHint: 'Whoever has it can use the models through this port. It opens nothing else.',
@@ -20,8 +20,8 @@ export const port = {
   expose: 'Open this port to the network',
   exposeHint: 'From the next start of Inglenook on, programs on other computers and phones that have a key can ask the models here. What they ask and what they get goes through the network unencrypted, the key too: switch this on only where you trust everyone in the network.',
   exposedAt: 'There, enter the name or the address of this computer instead of 127.0.0.1.',
-  ownKeys: 'Keys of single programs',
-  ownKeysHint: 'A program with a key of its own can be shut out alone, and is named below.',
+  ownKeys: 'App keys',
+  ownKeysHint: 'A program with a key of its own can be removed on its own, and is named below.',
   ownKeyName: 'Program',
   ownKeyAdd: 'Make a key',
   ownKeyMade: (name: string) => `The key of ${name}. It is shown this once.`,
@@ -31,7 +31,7 @@ export const port = {
   ownKeyRemoveTitle: (name: string) => `Remove the key of ${name}?`,
   ownKeyRemoveText: 'From now on it opens nothing.',
   ownKeyRemoveYes: 'Remove',
-  requests: 'Asked lately',
+  requests: 'Recent requests',
   requestsHint: 'Since the start, newest first. What was said is not kept.',
   noRequests: 'No program has asked anything yet.',
   requestWhen: 'When',
