@@ -109,8 +109,6 @@ kinds! {
     KvCacheTaken = 0x32, Call;
     /// What the owner of the sender allows between the two devices.
     HelpTerms = 0x34, Connection;
-    /// What people know the sender by, and how it is.
-    DeviceFacts = 0x35, Connection;
     /// Nobody will go on with what is kept of a conversation.
     DropKept = 0x33, Connection;
     /// Before HELLO: a message of a size, whose answer is measured.
@@ -125,6 +123,8 @@ kinds! {
     Onward = 0x1a, Call;
     /// A result has gone on to the next host.
     Passed = 0x1b, Call;
+    /// What people know the sender by, and how it is.
+    DeviceFacts = 0x35, Connection;
     /// To a device of the same person: models that it would run whole.
     OffloadOffers = 0x38, Connection;
     /// To a device of the same person: please run this whole request.
