@@ -60,6 +60,18 @@ fn bell(nibbles: Vec<i32>) -> Vec<i32> {
     nibbles.iter().map(|q| values[*q as usize]).collect()
 }
 
+/// Twice what nibbles stand for in `MXFP4`.
+fn four_bit_floats(nibbles: Vec<i32>) -> Vec<i32> {
+    let values = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+    nibbles.iter().map(|q| values[*q as usize]).collect()
+}
+
+/// Numbers of a unit of `TQ2_0`.
+fn ternary(block: &[u8], unit: usize) -> Vec<i32> {
+    let bytes = &block[32 * (unit / 4)..][..32];
+    bytes.iter().map(|byte| i32::from(byte >> (2 * (unit % 4)) & 3) - 1).collect()
+}
+
 /// Takes one row of file blocks apart, from the layouts of llama.cpp's `ggml-common.h`.
 fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
     let half =
@@ -111,17 +123,11 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
             Format::Iq4Nl => pieces.push((1, 0, bell(nibbles(2)))),
             Format::Mxfp4 => {
                 d = 2f64.powi(i32::from(block[0]) - 128) as f32;
-                let values = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
-                let q = nibbles(1).iter().map(|q| values[*q as usize]).collect();
-                pieces.push((1, 0, q));
+                pieces.push((1, 0, four_bit_floats(nibbles(1))));
             }
             Format::Tq2_0 => {
                 d = half(block, 64);
-                for unit in 0..8 {
-                    let bytes = &block[32 * (unit / 4)..][..32];
-                    let q = bytes.iter().map(|byte| i32::from(byte >> (2 * (unit % 4)) & 3) - 1);
-                    pieces.push((1, 0, q.collect()));
-                }
+                pieces = (0..8).map(|unit| (1, 0, ternary(block, unit))).collect();
             }
             Format::Iq4Xs => {
                 for unit in 0..8 {
