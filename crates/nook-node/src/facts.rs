@@ -1,42 +1,16 @@
-//! What this computer is and how it is: looked at from time to time, shown to its owner, and told to
-//! the devices that are linked.
+//! What this computer is and how it is, shown to its owner and told to the devices that are linked.
 //!
 //! A trusted device is told all of it. A guest, which takes part in nothing yet, is told the kind of
 //! computer and nothing else. Whoever is not paired is told nothing.
 
-use std::time::Duration;
-
 use nook_api::views::{DeviceKind, FactsView, GpuView, PowerView};
 use nook_base::FormFactor;
-use nook_machine::{Hardware, Power, Readings, Sensors};
+use nook_machine::Power;
 use nook_trust::{DeviceName, TrustLevel};
 use nook_wire::{DeviceFacts, FACTS_SINCE, PowerNow};
-use tokio::sync::watch;
 
+use crate::machine_seen::MachineSeen;
 use crate::state::State;
-
-/// Time between two looks at the sensors: a battery does not change sooner.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-
-/// What was seen of this computer; nothing before the first look.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct MachineSeen {
-    hardware: Hardware,
-    readings: Readings,
-}
-
-/// Looks at this computer until the node ends.
-pub(crate) async fn watch(seen: watch::Sender<MachineSeen>) {
-    let hardware = tokio::task::spawn_blocking(nook_machine::hardware).await.unwrap_or_default();
-    let mut sensors = Sensors::default();
-    loop {
-        let look = tokio::task::spawn_blocking(move || (sensors.look(), sensors));
-        let Ok((readings, kept)) = look.await else { return };
-        sensors = kept;
-        seen.send_replace(MachineSeen { hardware: hardware.clone(), readings });
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
 
 impl State {
     /// All that is known of this computer.

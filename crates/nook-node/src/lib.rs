@@ -29,6 +29,7 @@ mod hosting;
 mod library;
 mod linking;
 mod log;
+mod machine_seen;
 mod meters;
 mod mishaps;
 mod outbox;

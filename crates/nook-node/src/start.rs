@@ -458,7 +458,7 @@ fn settle(
     state.host_runner.watch_for_sleep();
     let rest = nook_machine::hold_off_rest(state.rest.subscribe());
     state.tasks.spawn_until_cancelled("keep-awake", rest);
-    state.tasks.spawn_until_cancelled("sensors", crate::facts::watch(state.machine.clone()));
+    state.tasks.spawn_until_cancelled("sensors", crate::machine_seen::watch(state.machine.clone()));
     state.use_held_catalogue();
     state.look_at_fits();
     state.tell_library(LibraryEvent::Started);

@@ -21,7 +21,6 @@ use serde_json::{Value, json};
 
 use crate::answer::new_id;
 use crate::asking::{Asked, Heard, Leaves, refused};
-use crate::body;
 use crate::caller::Caller;
 use crate::dialect::Dialect;
 use crate::error::ApiError;
@@ -38,7 +37,7 @@ pub(crate) async fn answer(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
+    let (sent, place): (Body, _) = port.read_in_turn(body).await?;
     let understood = sent.understand(&port.house.now())?;
     let id = new_id("msg_");
     let stops = understood.request.stop.clone();
@@ -61,7 +60,7 @@ pub(crate) async fn count(
     State(port): State<Port>,
     body: axum::body::Body,
 ) -> Result<Json<Counted>, ApiError> {
-    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
+    let (sent, place): (Body, _) = port.read_in_turn(body).await?;
     let understood = sent.understand(&port.house.now())?;
     let counted = port.house.count(understood.request).await;
     drop(place);

@@ -8,8 +8,6 @@ use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
-use crate::port::Port;
-use crate::preparing::Place;
 
 /// Largest body, in bytes: a long conversation as text. A larger one is answered 413.
 const BODY_BYTES_MAX: usize = 2 << 20;
@@ -23,21 +21,8 @@ pub(crate) async fn read<T: DeserializeOwned>(body: Body, limit: Duration) -> Re
     parse(&all(body, limit).await?)
 }
 
-/// Reads all of the `body` of a request for a reply, and looks at it once there is a place for it.
-/// The place is to be held until the reply has come, or was refused.
-pub(crate) async fn read_in_turn<T: DeserializeOwned>(
-    port: &Port,
-    body: Body,
-) -> Result<(T, Place), ApiError> {
-    let bytes = all(body, port.limits.body).await?;
-    let Some(place) = port.preparing.take().await else {
-        let busy = ApiError::too_many("Too many requests for replies wait. Try again shortly.");
-        return Err(busy.after(port.pace.seconds(1)));
-    };
-    Ok((parse(&bytes)?, place))
-}
-
-async fn all(body: Body, limit: Duration) -> Result<Vec<u8>, ApiError> {
+/// Reads all of `body` within `limit`, and does not look at it.
+pub(crate) async fn all(body: Body, limit: Duration) -> Result<Vec<u8>, ApiError> {
     let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time.");
     tokio::time::timeout(limit, collect(body)).await.map_err(late)?
 }
@@ -66,8 +51,9 @@ async fn collect(body: Body) -> Result<Vec<u8>, ApiError> {
     if total > BODY_BYTES_MAX { Err(too_large()) } else { Ok(bytes) }
 }
 
-/// The error names the field, so that a person finds it in a long request.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+/// What the bytes of a body say. The error names the field, so that a person finds it in a long
+/// request.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let not_json = |error| {
         let message = format!("The body is not JSON: {error}.");
         ApiError::new(StatusCode::BAD_REQUEST, message)

@@ -12,7 +12,6 @@ use nook_text::Said;
 
 use crate::answer::{AnswerHead, new_call_id, new_id};
 use crate::asking::{Asked, Heard, Leaves};
-use crate::body;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::happened::Computed;
@@ -33,7 +32,7 @@ pub(crate) async fn complete(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
+    let (sent, place): (Body, _) = port.read_in_turn(body).await?;
     let understood = sent.understand(&port.house.now())?;
     let (id, leaves) = (new_id("chatcmpl-"), Leaves::of(understood.stream));
     let asked = Asked::begin(&port, caller.clone(), understood.request, &id, leaves).await?;

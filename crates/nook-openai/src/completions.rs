@@ -18,7 +18,6 @@ use serde_json::{Map, Value};
 
 use crate::answer::{AnswerHead, new_id};
 use crate::asking::{Asked, Heard, Leaves};
-use crate::body;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::happened::Happened;
@@ -98,7 +97,7 @@ pub(crate) async fn complete(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
+    let (sent, place): (Body, _) = port.read_in_turn(body).await?;
     let mut understood = sent.understand(&port.house.now())?;
     let id = new_id("cmpl-");
     let Some(first) = understood.asking.pop_front() else {

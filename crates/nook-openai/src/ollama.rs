@@ -16,7 +16,6 @@ use axum::{Extension, Json};
 use nook_api::views::HouseholdView;
 use serde_json::{Value, json};
 
-use crate::body;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::port::Port;
@@ -43,7 +42,7 @@ pub(crate) async fn chat(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let (sent, place): (ChatBody, _) = body::read_in_turn(&port, body).await?;
+    let (sent, place): (ChatBody, _) = port.read_in_turn(body).await?;
     let understood = sent.understand(&port.house.now())?;
     answering::answer((&port, place), caller, understood, Form::Chat).await
 }
@@ -54,7 +53,7 @@ pub(crate) async fn generate(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let (sent, place): (GenerateBody, _) = body::read_in_turn(&port, body).await?;
+    let (sent, place): (GenerateBody, _) = port.read_in_turn(body).await?;
     let understood = sent.understand(&port.house.now())?;
     answering::answer((&port, place), caller, understood, Form::Generate).await
 }

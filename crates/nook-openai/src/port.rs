@@ -7,13 +7,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use metrics_exporter_prometheus::PrometheusHandle;
 use nook_api::{NodeHandle, PortSettings};
+use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
+use crate::body;
 use crate::embedding_queue::EmbeddingQueue;
+use crate::error::ApiError;
 use crate::pace::Pace;
-use crate::preparing::Preparing;
+use crate::preparing::{Place, Preparing};
 use crate::recorder;
 use crate::responses::KeptAnswers;
 use crate::strangers::Strangers;
@@ -72,6 +76,20 @@ pub(crate) struct Port {
 pub(crate) struct CameInAt(pub(crate) SocketAddr);
 
 impl Port {
+    /// Reads all of the `body` of a request for a reply, and looks at it once there is a place for
+    /// it. The place is to be held until the reply has come, or was refused.
+    pub(crate) async fn read_in_turn<T: DeserializeOwned>(
+        &self,
+        body: Body,
+    ) -> Result<(T, Place), ApiError> {
+        let bytes = body::all(body, self.limits.body).await?;
+        let Some(place) = self.preparing.take().await else {
+            let busy = ApiError::too_many("Too many requests for replies wait. Try again shortly.");
+            return Err(busy.after(self.pace.seconds(1)));
+        };
+        Ok((body::parse(&bytes)?, place))
+    }
+
     /// The port as it stands once its listener has `address`.
     pub(crate) fn new(
         house: NodeHandle,

@@ -23,7 +23,6 @@ use serde_json::{Value, json};
 
 use crate::answer::new_id;
 use crate::asking::{Asked, Heard, Leaves};
-use crate::body;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::port::Port;
@@ -43,7 +42,7 @@ pub(crate) async fn respond(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let (sent, place): (Body, _) = body::read_in_turn(&port, body).await?;
+    let (sent, place): (Body, _) = port.read_in_turn(body).await?;
     let earlier = Earlier { kept: &port.kept, key: caller.key.as_deref() };
     let understood = sent.understand(&port.house.now(), &earlier)?;
     let id = new_id("resp_");

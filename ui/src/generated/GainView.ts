@@ -17,8 +17,8 @@ device: string,
  */
 model: string, 
 /**
- * Reply tokens per second in the best way in which it takes part. For a device that the owner has
- * not allowed to compute, as if it were allowed.
+ * Reply tokens per second in the best way in which it takes part; for a device that the owner
+ * has not allowed to compute, as if it were allowed.
  */
 with_it: number, 
 /**
