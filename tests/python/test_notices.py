@@ -109,7 +109,7 @@ def test_tray_and_notices_speak_the_language_of_the_window(story: Story) -> None
     wait_until(lambda: labels(story)[0].startswith("Teilt ·"), "sharing, in German")
     story.panel.click(icon, "Eine Stunde nicht teilen")
     wait_until(lambda: labels(story)[0].startswith("Teilen pausiert bis "), "the pause, in German")
-    story.panel.click(icon, "Weiter teilen")
+    story.panel.click(icon, "Teilen fortsetzen")
     story.window.find("prompt")
     code = story.others[3].show_code()
     [notice] = wait_until(lambda: story.board.titled(JOIN_GERMAN), "the notice", SEEN_SECONDS)

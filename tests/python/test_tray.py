@@ -27,7 +27,7 @@ SHARE, CHAT, DEVICES, SETTINGS, QUIT = (
     "Quit",
 )
 PAUSE_HOUR, PAUSE_TOMORROW = "Pause sharing for an hour", "Pause sharing until tomorrow"
-RESUME, FREE_MEMORY = "Go on sharing", "Free memory now"
+RESUME, FREE_MEMORY = "Resume sharing", "Free memory now"
 # Starts a program for which a folder takes the place of the system's batteries.
 MOUNT = 'mount --bind "$0" /sys/class/power_supply && exec "$@"'
 STAND_IN = ["unshare", "--mount", "sh", "-c", MOUNT]

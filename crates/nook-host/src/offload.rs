@@ -109,6 +109,8 @@ async fn run(
 ) -> Result<(), Over> {
     let settings = settings(&ask.sampling)?;
     let (lent, stream) = admitted(ask, terms)?;
+    // Told once it counts.
+    let _ = tools.events.try_send(HostEvent::StreamChanged);
     let stream = (stream, terms.usage.enter(own.pass.peer()));
     let listed = Listed { name: lent.name.clone(), digest: lent.model, path: lent.path.clone() };
     let model = tools.open_models.open(listed).await;

@@ -152,9 +152,8 @@ impl Runner {
     fn serve(&self, guest: Guest, call: Call<Message>, terms: Terms) {
         let tools = self.tools.clone();
         self.tasks.spawn_until_cancelled("lend", async move {
-            // A full queue loses the note; the advert is repeated anyway.
-            let _ = tools.events.try_send(HostEvent::StreamChanged);
             serve(guest, call, terms, &tools).await;
+            // A full queue loses the note; the advert is repeated anyway.
             let _ = tools.events.try_send(HostEvent::StreamChanged);
         });
     }

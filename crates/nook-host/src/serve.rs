@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::meter::Meter;
 use super::audit::{Line, Moment, subject, why};
 use super::chain::{self, Chains};
+use super::events::HostEvent;
 use super::giving::{self, Asked};
 use super::lent::Lent;
 use super::offload;
@@ -144,6 +145,8 @@ async fn open(
     let lent = find(&terms.lent, &open)?;
     // The stream is taken before the layers are loaded: whoever is over the limit costs nothing.
     let permit = permit(admitted.peer(), terms).await?;
+    // Told once it counts. A full queue loses the note; the advert is repeated anyway.
+    let _ = tools.events.try_send(HostEvent::StreamChanged);
     let until = terms.until.child_token();
     let activity = terms.usage.streams().begin(admitted.peer(), until.clone());
     let stream = (permit, terms.usage.enter(admitted.peer()));

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 
 const NAME: &str = "Kitchen laptop";
 const OTHER: &str = "Study PC";
+const LAST: &str = "Garden PC";
 
 /// What the node may grow by, in KiB: 64 MiB, and what the allocator keeps of many connections.
 const GROWTH_MAX: u64 = 96 << 10;
@@ -439,6 +440,10 @@ async fn d6_a_process_that_looks_for_devices_and_ends_is_replaced() -> anyhow::R
     let next = tokio::time::timeout(PATIENCE, found).await.context("another one is started")?;
     let told = house.asking().log();
     assert!(told.contains("looking for devices rests"), "{told}");
+    // A goodbye is heard by a process that listens already: whoever comes shows that it does.
+    house.add(NodePlan::new(LAST)).await?;
+    let last_is_seen = |view: &HouseholdView| view.devices.iter().any(|it| it.name == LAST);
+    house.asking().until("whoever comes is seen", last_is_seen).await?;
     // They are strangers: who hears of a goodbye, and of a coming, heard it on the network.
     house.node_mut(1).leave().await?;
     house.asking().until("it is gone", |view| !is_seen(view)).await?;

@@ -129,6 +129,7 @@ fn the_json_of_a_household_has_exactly_the_documented_fields() -> anyhow::Result
             "predicted",
             "prompt_ids",
             "route",
+            "shared",
             "text",
             "timeline",
             "tokens_per_second",
