@@ -93,7 +93,15 @@ class App:
                 self.process.kill()
                 self.process.wait()
         logs.end(self.log, error)
-        self._folder.cleanup()
+        wait_until(self._is_removed, "whoever writes to its folder to end", LEAVE_SECONDS)
+
+    def _is_removed(self) -> bool:
+        """Removes its folder. A program that another one started may write there to its end."""
+        try:
+            self._folder.cleanup()
+        except OSError:
+            return False
+        return True
 
     def start(self, *words: str) -> subprocess.Popen:
         """Starts the program; a second time while it runs, as a second click on its icon does."""
