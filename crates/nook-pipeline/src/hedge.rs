@@ -18,7 +18,7 @@ use crate::stage::{Asked, Onward, Phase, Role, Slowness, Stage};
 
 /// Deadlines in a row that a device may miss while nobody could take over; each wait is twice the
 /// one before. One more and it counts as gone. A device that has a hedge is waited for as long as
-/// the hedge is alive.
+/// the hedge is alive and has not yet answered all that the device has to.
 pub const STALL_MISSES_MAX: u32 = 2;
 
 /// Deadlines in a row that a device must miss before this device begins with its layers: it has to
@@ -70,11 +70,13 @@ impl Pipeline {
         }
         self.turn_witnesses_into_rivals(index);
         let has_rival = self.has_side(index);
+        // Where all that the silent one owes was known before, its hedge can win with no news.
+        let may_wait = has_rival && !self.is_made_up_for(index);
         let stage = &mut self.stages[index];
         let Place::Peer(peer) = stage.place() else {
             return self.on_fault(index, Fault::stalled(), now);
         };
-        if stage.misses > STALL_MISSES_MAX && !has_rival {
+        if stage.misses > STALL_MISSES_MAX && !may_wait {
             return self.on_fault(index, Fault::stalled(), now);
         }
         stage.wind(&self.settings.deadlines, now);
@@ -196,6 +198,12 @@ impl Pipeline {
         let is_main = self.stages.get(index).is_some_and(Stage::is_main);
         let behind = self.stages.iter().skip(index + 1).take_while(|stage| !stage.is_main());
         behind.filter(move |_| is_main)
+    }
+
+    /// Whether those beside the main stage at `index` have answered all that there is for it.
+    fn is_made_up_for(&self, index: usize) -> bool {
+        let (gives, input) = (self.stages[index].gives(), self.input_end(index));
+        self.side(index).any(|side| side.gives() == gives && side.done >= input)
     }
 
     /// The main stage beside which the stage at `index` runs.

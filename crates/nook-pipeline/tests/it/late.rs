@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nook_base::ErrorCode;
-use nook_pipeline::{FallBack, HEDGES_MAX, Report, ShardState};
+use nook_pipeline::{FallBack, FirstWords, HEDGES_MAX, Report, ShardState, SpotCheck};
 use nook_plan::Place;
 
 use crate::case::{Case, End, Fault, PeerCase, peer};
@@ -73,6 +73,21 @@ fn a_spare_that_dies_during_its_replay_leaves_the_late_device_in_its_place() {
         case.fall_back = FallBack::Refuse;
         finishes(&case);
     }
+}
+
+/// The first token waits for the check of the prompt. All of the prompt is answered when its device
+/// dies, so whoever comes next says nothing new; it falls silent, and nor does its hedge.
+#[test]
+fn a_silent_device_that_only_repeats_is_replaced_by_the_hedge_that_has_repeated_all() {
+    let mut replaced = 0;
+    for (dies, silent) in (20..60).flat_map(|dies| (1..12).map(move |then| (dies, dies + then))) {
+        let mut case = with(&[(dies, Fault::Kill(0)), (silent, Fault::BlackHole(3))]);
+        case.spot_check = SpotCheck { first_words: FirstWords::Checked, ..SpotCheck::OFF };
+        case.peers = vec![held(&[(0, 8)]); 6];
+        let outcome = finishes(&case);
+        replaced += outcome.measure.failovers.iter().filter(|it| it.from == peer(3)).count();
+    }
+    assert!(replaced > 0);
 }
 
 #[test]
