@@ -192,6 +192,18 @@ impl Pipeline {
         self.stages.iter().filter(|stage| stage.is_main()).map(|stage| stage.segment)
     }
 
+    /// The device that the next token waits for; none while this device itself has to compute
+    /// something first, and where nobody has the layers.
+    #[must_use]
+    pub fn waits_for(&self) -> Option<PeerId> {
+        let is_behind = |stage: &&Stage| stage.done < self.positions();
+        let first = self.stages.iter().filter(|stage| stage.is_main()).find(is_behind)?;
+        match (first.place(), &first.phase) {
+            (Place::Peer(peer), Phase::Opening(_) | Phase::Open(_)) => Some(peer),
+            _ => None,
+        }
+    }
+
     /// Positions that may still be added.
     #[must_use]
     pub fn positions_left(&self) -> u32 {

@@ -2,14 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use nook_base::{ActivationDtype, ErrorCode, LayerRange, Sensitive};
+use nook_base::{Activation, ActivationDtype, ErrorCode, LayerRange, PeerId, Sensitive};
 use nook_pipeline::*;
-use nook_plan::{Place, Route};
+use nook_plan::{Hop, Place, Route, Topology};
 
 const POSITIONS_MAX: u32 = 4;
 
 fn pipeline() -> Pipeline {
-    let route = Route::alone(2).expect("two layers");
+    over(&Route::alone(2).expect("two layers"))
+}
+
+fn over(route: &Route) -> Pipeline {
     let settings = PipelineSettings {
         hidden: 4,
         dtype: ActivationDtype::F32,
@@ -19,7 +22,7 @@ fn pipeline() -> Pipeline {
         failovers_max: 2,
         fall_back: FallBack::Allow,
         room_here: u32::MAX,
-        weights_here: vec![LayerRange::all(2)],
+        weights_here: vec![LayerRange::all(route.layers())],
         deadlines: Deadlines::usual(),
         forecast: std::sync::Arc::default(),
         norm_bounds: std::sync::Arc::default(),
@@ -29,7 +32,7 @@ fn pipeline() -> Pipeline {
         resume: None,
         forward: Default::default(),
     };
-    Pipeline::new(&route, settings)
+    Pipeline::new(route, settings)
 }
 
 fn begin(prompt: &[u32]) -> Event {
@@ -85,6 +88,48 @@ fn a_token_nobody_asked_for_is_not_taken() {
     assert!(matches!(sent[..], [Action::SendTokens { position: 3, .. }]));
     assert!(pipeline.handle(Event::NextToken(Sensitive(5)), now).is_empty());
     assert_eq!(pipeline.positions_left(), 0);
+}
+
+/// The boomerang over one helper: its own first layer, the helper's, its own last one.
+#[test]
+fn who_is_waited_for_is_the_first_that_has_not_answered_all() {
+    let now = nook_base::clock::now();
+    let topology = Topology::new(3, 1, 1).expect("a layer for the helper");
+    let helper = PeerId([1; 32]);
+    let hops = [Hop { peer: helper, layers: topology.middle() }];
+    let mut pipeline = over(&Route::boomerang(topology, &hops).expect("a route"));
+    assert_eq!(pipeline.waits_for(), None, "nothing was asked yet");
+    let opened = pipeline.handle(begin(&[7, 8]), now);
+    let attempts: Vec<AttemptId> = opened
+        .iter()
+        .map(|action| match action {
+            Action::Open { attempt, .. } => *attempt,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    for attempt in &attempts {
+        pipeline.handle(Event::Opened { attempt: *attempt, position: 0 }, now);
+    }
+    assert_eq!(pipeline.waits_for(), None, "this device embeds the prompt first");
+    let rows = |first: f32| {
+        let values: Vec<f32> = (0..8).map(|at| first + at as f32).collect();
+        Activation::from_f32(&values, 4, ActivationDtype::F32).expect("two rows")
+    };
+    let output = |attempt, activation| Event::Output {
+        attempt,
+        step: 0,
+        position: 0,
+        count: 2,
+        activation,
+        compute_us: 1,
+        queue_us: 0,
+    };
+    pipeline.handle(output(attempts[0], rows(1.0)), now);
+    assert_eq!(pipeline.waits_for(), Some(helper));
+    pipeline.handle(output(attempts[1], rows(1.5)), now);
+    assert_eq!(pipeline.waits_for(), None, "the rest is computed here");
+    pipeline.handle(logits(attempts[2], 0, 0), now);
+    assert_eq!(pipeline.waits_for(), None, "a token is to be chosen");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod caches;
 mod handing;
 mod leaving;
 mod opening;
+mod schedule;
 mod sharing;
 
 pub(crate) use opening::local_call;
@@ -114,6 +115,8 @@ pub(crate) struct Generation {
     awaited: Vec<Arc<Awaited>>,
     /// Helpers that make other replies too.
     turns: sharing::Turns,
+    /// When its tokens were predicted without others.
+    schedule: schedule::Schedule,
     /// Whether the pipeline was told that nobody wants the reply any more.
     stopping: bool,
     heard: mpsc::Receiver<CallEvent>,
@@ -197,6 +200,7 @@ impl Generation {
             leaving: Vec::new(),
             awaited: Vec::new(),
             turns: sharing::Turns::default(),
+            schedule: schedule::Schedule::new(setup.sink.asked, setup.sink.predicted.as_ref()),
             stopping: false,
             heard,
             hear,
@@ -256,20 +260,22 @@ impl Generation {
             if let Some(event) = self.what_happens().await {
                 return event;
             }
-            if self.tell_turns().await.is_err() {
+            if self.tell_turns().await.is_err() || self.tell_wait().await.is_err() {
                 self.stopping = true;
                 return Event::Cancel;
             }
         }
     }
 
-    /// Waits for the next event; none where it is only to be looked who takes turns at a helper.
+    /// Waits for the next event; none where it is only to be looked who takes turns at a helper, or
+    /// who is waited for.
     async fn what_happens(&mut self) -> Option<Event> {
         let until = async |deadline: Option<Instant>| match deadline {
             Some(at) => tokio::time::sleep_until(at.into()).await,
             None => std::future::pending().await,
         };
         let (late, turns_due) = (until(self.pipeline.next_deadline()), until(self.turns.due()));
+        let wait_due = until(self.schedule.due());
         Some(tokio::select! {
             biased;
             () = self.tasks.token().cancelled() => Event::Cancel,
@@ -279,6 +285,7 @@ impl Generation {
             }
             Ok(()) = self.sink.book.changed() => return None,
             () = turns_due => return None,
+            () = wait_due => return None,
             Some(heard) = self.heard.recv() => match heard {
                 CallEvent::Pipeline(event @ Event::Draining { attempt }) => {
                     match self.offer_of_caches(attempt) {
@@ -481,7 +488,12 @@ impl Generation {
         let piece = text.push(id);
         let is_stopped = piece.stopped.is_some();
         let logprobs = logprobs.map(|logprobs| logprobs.spelt(&self.model.tokenizer));
-        if let Err(ReaderLeft) = self.sink.token(clock::now(), piece, id, logprobs).await {
+        let now = clock::now();
+        let told = match self.end_wait(now).await {
+            Ok(()) => self.sink.token(now, piece, id, logprobs).await,
+            Err(left) => Err(left),
+        };
+        if let Err(ReaderLeft) = told {
             self.stopping = true;
             self.pending.push_back(Event::Cancel);
             return Ok(());
