@@ -89,6 +89,10 @@ impl Run {
             }
         };
         let client = connection::client(self.home.as_ref())?;
+        if client.is_running().await {
+            let words = client.started_as().await.unwrap_or_default();
+            refuse_other_program(&words, &prefix)?;
+        }
         self.bring(&client, &offer).await;
         let archive = self.download(&claim, &offer).await?;
         let (running, version) = (self.running.clone(), offer.version.clone());
@@ -195,6 +199,22 @@ impl Run {
     }
 }
 
+/// A node that runs another program than one of the package below `prefix` would be ordered to start
+/// anew and come back as what it was. `words`: how it is started again, as far as it says so.
+fn refuse_other_program(words: &[String], prefix: &Path) -> anyhow::Result<()> {
+    let Some(program) = words.first().map(Path::new) else { return Ok(()) };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    match Installed::of(&real(program)) {
+        Installed::Portable { prefix: other } if real(&other) == real(prefix) => Ok(()),
+        _ => bail!(
+            "the node that runs here is {}, which is none of the programs below {}: end it first, \
+             or update it as it was installed",
+            program.display(),
+            prefix.display()
+        ),
+    }
+}
+
 /// Does something with the installed package, on a thread that may wait for the disk.
 async fn at<T: Send + 'static>(
     prefix: &Path,
@@ -207,4 +227,42 @@ async fn at<T: Send + 'static>(
 /// The version of the node that answers, if one does.
 async fn version_of(client: &Client) -> Option<String> {
     client.view().await.ok().map(|view| view.me.app_version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_updated_only_where_its_program_is_one_of_the_package() {
+        let folder = tempfile::tempdir().unwrap();
+        let installed = |name: &str, program: &str| {
+            let prefix = folder.path().join(name);
+            let list = prefix.join("share/doc/inglenook/installed.txt");
+            std::fs::create_dir_all(list.parent().unwrap()).unwrap();
+            std::fs::create_dir_all(prefix.join("bin")).unwrap();
+            std::fs::write(list, "").unwrap();
+            std::fs::write(prefix.join("bin").join(program), "").unwrap();
+            prefix
+        };
+        let (mine, other) = (installed("mine", "nook"), installed("other", "nook"));
+        std::fs::write(folder.path().join("nook"), "").unwrap();
+        let refused = |program: PathBuf| {
+            let word = program.to_str().unwrap().to_owned();
+            refuse_other_program(&[word], &mine).map_err(|error| error.to_string())
+        };
+        assert_eq!(refused(mine.join("bin/nook")), Ok(()));
+        for program in [other.join("bin/nook"), folder.path().join("nook")] {
+            let sentence = refused(program.clone()).unwrap_err();
+            assert!(sentence.contains(program.to_str().unwrap()), "{sentence}");
+        }
+        // A node that does not say it is an older version, or none that goes on by itself.
+        assert!(refuse_other_program(&[], &mine).is_ok());
+        #[cfg(unix)]
+        {
+            let link = folder.path().join("link");
+            std::os::unix::fs::symlink(mine.join("bin/nook"), &link).unwrap();
+            assert_eq!(refused(link), Ok(()), "a link to a program of the package");
+        }
+    }
 }

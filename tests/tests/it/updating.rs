@@ -295,6 +295,26 @@ async fn an_update_that_waited_long_enough_gives_up_in_order_and_goes_on_later()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_no_program_of_the_package_is_not_told_to_become_its_new_version()
+-> anyhow::Result<()> {
+    let scene = Scene::new()?;
+    scene.offer(&scene.newer()?)?;
+    let house = Household::strangers([NodePlan::new("Kitchen laptop")]).await?;
+    let node = house.asking();
+    let output = scene.updated(node, &["--now"]).await?;
+    let said = String::from_utf8(output.stderr)?;
+    let built = nook()?.canonicalize()?;
+    assert!(!output.status.success(), "{said}");
+    for part in [&format!("the node that runs here is {}", built.display()), "end it first"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert_eq!((downloads(&scene), version_of(node).await?.as_str()), (0, nook_base::VERSION));
+    let portable = nook_update::Portable::at(&scene.prefix());
+    assert_eq!(portable.stage_of_swap()?, SwapStage::Nothing);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn u7_a_new_version_that_does_not_come_up_is_put_back_and_a_node_runs() -> anyhow::Result<()>
 {
     let scene = Scene::new()?;

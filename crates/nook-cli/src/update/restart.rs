@@ -125,12 +125,20 @@ impl<'a> Restart<'a> {
                 return Ok(());
             }
             Waiting::GoOn(_) => return Ok(()),
-            Waiting::Enough(what) => what,
+            Waiting::Enough(what) => Some(what),
+            Waiting::Stays => None,
         };
         // What has begun to leave meanwhile does not answer, and is watched to its end.
         if self.client.call_off_restart().await.is_err() {
             return Ok(());
         }
+        let Some(what) = what else {
+            bail!(
+                "version {} was not put in place, because the node has nothing under way and does \
+                 not start anew. It is downloaded: end the node, then run `nook update --now` again",
+                self.new
+            )
+        };
         bail!(
             "version {} was not put in place, because the node still waits for {what}. It is downloaded: \
              run `nook update --now` again later, or with a longer --wait. To cut that off, run \

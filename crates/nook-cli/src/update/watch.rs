@@ -17,6 +17,10 @@ pub(super) const START_LIMIT: Duration = Duration::from_secs(300);
 /// its process has gone.
 pub(super) const KEEPER_LIMIT: Duration = Duration::from_secs(15);
 
+/// Longest wait for a node that has nothing under way and does not leave: it looks several times a
+/// second whether it can.
+const QUIET_LIMIT: Duration = Duration::from_secs(120);
+
 /// How a wait goes on.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -120,6 +124,8 @@ pub(super) struct Patience {
     since: Instant,
     limit: Duration,
     said: Option<String>,
+    /// Since when nothing is under way.
+    quiet: Option<Instant>,
 }
 
 /// What is done about a node that has something under way.
@@ -129,20 +135,27 @@ pub(super) enum Waiting {
     GoOn(Option<String>),
     /// It was waited for long enough: for this.
     Enough(String),
+    /// It has nothing under way, and stays all the same.
+    Stays,
 }
 
 impl Patience {
     /// From `since` on, for `limit`.
     pub(super) fn new(since: Instant, limit: Duration) -> Self {
-        Self { since, limit, said: None }
+        Self { since, limit, said: None, quiet: None }
     }
 
     /// The node waits for this at `now`. A node with nothing under way is about to leave.
     pub(super) fn on(&mut self, waits: &RestartWaits, now: Instant) -> Waiting {
         let Some(what) = in_words(waits) else {
             self.said = None;
-            return Waiting::GoOn(None);
+            let since = *self.quiet.get_or_insert(now);
+            return match now.saturating_duration_since(since) >= QUIET_LIMIT {
+                true => Waiting::Stays,
+                false => Waiting::GoOn(None),
+            };
         };
+        self.quiet = None;
         if now.saturating_duration_since(self.since) >= self.limit {
             return Waiting::Enough(what);
         }
@@ -237,5 +250,20 @@ mod tests {
         assert_eq!(patience.on(&waits(1, 0), at(60)), enough);
         // It leaves: that is not cut off.
         assert_eq!(patience.on(&waits(0, 0), at(61)), Waiting::GoOn(None));
+    }
+
+    #[test]
+    fn a_node_that_has_nothing_to_do_and_stays_is_not_waited_for_without_end() {
+        let at = at(clock::now());
+        let mut patience = Patience::new(at(0), Duration::from_secs(3_600));
+        assert_eq!(patience.on(&waits(0, 0), at(0)), Waiting::GoOn(None));
+        assert_eq!(patience.on(&waits(0, 0), at(119)), Waiting::GoOn(None));
+        assert_eq!(patience.on(&waits(0, 0), at(120)), Waiting::Stays);
+        // Somebody asked meanwhile.
+        assert_eq!(
+            patience.on(&waits(1, 0), at(121)),
+            Waiting::GoOn(Some("1 reply on this computer".to_owned()))
+        );
+        assert_eq!(patience.on(&waits(0, 0), at(122)), Waiting::GoOn(None));
     }
 }
