@@ -16,11 +16,6 @@ const BODY_BYTES_MAX: usize = 2 << 20;
 /// it sends never reads why. Beyond it, or when more is announced, the answer comes at once.
 const SKIPPED_BYTES_MAX: usize = 32 << 20;
 
-/// Reads all of `body` within `limit`.
-pub(crate) async fn read<T: DeserializeOwned>(body: Body, limit: Duration) -> Result<T, ApiError> {
-    parse(&all(body, limit).await?)
-}
-
 /// Reads all of `body` within `limit`, and does not look at it.
 pub(crate) async fn all(body: Body, limit: Duration) -> Result<Vec<u8>, ApiError> {
     let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time.");

@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::asking::refused;
-use crate::body;
 use crate::caller::Caller;
+use crate::embedding_queue::Waiting;
 use crate::error::ApiError;
 use crate::port::Port;
 use crate::report::Report;
@@ -59,8 +59,8 @@ pub(crate) async fn embed(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Json<Embeddings>, ApiError> {
-    let sent: Body = body::read(body, port.limits.body).await?;
-    let embedded = work_out(&port, caller, sent.model, sent.input.inputs()).await?;
+    let (sent, waiting) = port.read_for_vectors::<Body>(body).await?;
+    let embedded = work_out(&port, waiting, caller, sent.model, sent.input.inputs()).await?;
     let encoding = sent.encoding_format.unwrap_or(Encoding::Float);
     answer(embedded, sent.dimensions, encoding).map(Json)
 }
@@ -68,17 +68,16 @@ pub(crate) async fn embed(
 /// Waits for its turn and works vectors out, whatever form they leave in.
 pub(crate) async fn work_out(
     port: &Port,
+    waiting: Waiting,
     caller: Caller,
     model: Option<String>,
     inputs: Vec<EmbedInput>,
 ) -> Result<Embedded, ApiError> {
     let model = model_name(model, &port.house.now())?;
-    let busy = || ApiError::too_many("Too many requests for embeddings wait. Try again shortly.");
-    let _place = port.embeddings.places.try_acquire().map_err(|_| busy())?;
     // Filed when it is dropped, too: the client may leave while this waits.
     let (kind, asked) = (PortRequestKind::Embeddings, model.clone());
     let mut report = Report::new(kind, port.house.clone(), caller, asked);
-    let _turn = port.embeddings.turn.acquire().await.map_err(|_| busy())?;
+    let _turn = waiting.turn().await?;
     let request = EmbedRequest { model, inputs };
     let embedded = port.house.embed(request).await.map_err(|error| {
         let error = refused(port, error);

@@ -36,6 +36,7 @@ mod openapi;
 mod pace;
 mod port;
 mod preparing;
+mod reading;
 mod recorder;
 mod report;
 mod responses;

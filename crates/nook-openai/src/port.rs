@@ -14,10 +14,11 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 
 use crate::body;
-use crate::embedding_queue::EmbeddingQueue;
+use crate::embedding_queue::{EmbeddingQueue, Waiting};
 use crate::error::ApiError;
 use crate::pace::Pace;
 use crate::preparing::{Place, Preparing};
+use crate::reading::Reading;
 use crate::recorder;
 use crate::responses::KeptAnswers;
 use crate::strangers::Strangers;
@@ -67,6 +68,7 @@ pub(crate) struct Port {
     pub(crate) embeddings: EmbeddingQueue,
     pub(crate) pace: Pace,
     pub(crate) preparing: Preparing,
+    pub(crate) reading: Reading,
     pub(crate) kept: KeptAnswers,
     pub(crate) metrics: PrometheusHandle,
 }
@@ -78,7 +80,7 @@ pub(crate) struct CameInAt(pub(crate) SocketAddr);
 impl Port {
     /// Reads all of the `body` of a request for a reply, and looks at it once there is a place for
     /// it. The place is to be held until the reply has come, or was refused.
-    pub(crate) async fn read_in_turn<T: DeserializeOwned>(
+    pub(crate) async fn read_in_turn<T: DeserializeOwned + Send + 'static>(
         &self,
         body: Body,
     ) -> Result<(T, Place), ApiError> {
@@ -87,7 +89,27 @@ impl Port {
             let busy = ApiError::too_many("Too many requests for replies wait. Try again shortly.");
             return Err(busy.after(self.pace.seconds(1)));
         };
-        Ok((body::parse(&bytes)?, place))
+        Ok((self.reading.parse(bytes).await?, place))
+    }
+
+    /// Reads all of the `body` of a request for vectors, and looks at it if it may wait for its
+    /// turn. The place is to be held until the vectors have come, or were refused.
+    pub(crate) async fn read_for_vectors<T: DeserializeOwned + Send + 'static>(
+        &self,
+        body: Body,
+    ) -> Result<(T, Waiting), ApiError> {
+        let bytes = body::all(body, self.limits.body).await?;
+        let waiting = self.embeddings.wait()?;
+        Ok((self.reading.parse(bytes).await?, waiting))
+    }
+
+    /// Reads all of the `body` of another request.
+    pub(crate) async fn read<T: DeserializeOwned + Send + 'static>(
+        &self,
+        body: Body,
+    ) -> Result<T, ApiError> {
+        let bytes = body::all(body, self.limits.body).await?;
+        self.reading.parse(bytes).await
     }
 
     /// The port as it stands once its listener has `address`.
@@ -109,6 +131,7 @@ impl Port {
             embeddings: EmbeddingQueue::new(),
             pace: Pace::default(),
             preparing: Preparing::new(),
+            reading: Reading::new(),
             kept: KeptAnswers::default(),
             metrics: recorder::handle(),
         }

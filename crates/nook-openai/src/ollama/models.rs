@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 
 use super::plain_name;
 use crate::answer::moment;
-use crate::body;
 use crate::error::ApiError;
 use crate::models::find;
 use crate::port::Port;
@@ -89,7 +88,7 @@ pub(crate) async fn show(
     State(port): State<Port>,
     body: axum::body::Body,
 ) -> Result<Json<Value>, ApiError> {
-    let sent: NamedBody = body::read(body, port.limits.body).await?;
+    let sent: NamedBody = port.read(body).await?;
     let view = port.house.now();
     let name = model_name(plain_name(sent.model.or(sent.name), &view), &view)?;
     let model = find(&view, &name)?;

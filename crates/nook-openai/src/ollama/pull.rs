@@ -18,7 +18,6 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::plain_name;
-use crate::body;
 use crate::error::ApiError;
 use crate::models::find;
 use crate::port::Port;
@@ -44,7 +43,7 @@ pub(crate) async fn pull(
     State(port): State<Port>,
     body: axum::body::Body,
 ) -> Result<Response, ApiError> {
-    let sent: PullBody = body::read(body, port.limits.body).await?;
+    let sent: PullBody = port.read(body).await?;
     let view = port.house.now();
     let wanted = plain_name(sent.model.or(sent.name), &view).unwrap_or_default();
     let is_it = |it: &&DownloadView| it.key == wanted || it.name.eq_ignore_ascii_case(&wanted);

@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::plain_name;
-use crate::body;
 use crate::caller::Caller;
 use crate::embeddings::{check_dimensions, shortened, work_out};
 use crate::error::ApiError;
@@ -67,7 +66,7 @@ pub(crate) async fn embed(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Json<Vectors>, ApiError> {
-    let sent: EmbedBody = body::read(body, port.limits.body).await?;
+    let (sent, waiting) = port.read_for_vectors::<EmbedBody>(body).await?;
     let texts = match sent.input {
         SentInput::Text(text) => vec![text],
         SentInput::Texts(texts) => texts,
@@ -75,7 +74,7 @@ pub(crate) async fn embed(
     let inputs = texts.into_iter().map(|text| EmbedInput::Text(Sensitive(text))).collect();
     let model = plain_name(sent.model, &port.house.now());
     let begun = clock::now();
-    let embedded = work_out(&port, caller, model, inputs).await?;
+    let embedded = work_out(&port, waiting, caller, model, inputs).await?;
     let width = check_dimensions(&embedded, sent.dimensions)?;
     let embeddings = embedded.vectors.0.into_iter().map(|it| shortened(it, width)).collect();
     let took = u64::try_from(clock::now().duration_since(begun).as_nanos()).unwrap_or(u64::MAX);
@@ -94,10 +93,10 @@ pub(crate) async fn embed_one(
     Extension(caller): Extension<Caller>,
     body: axum::body::Body,
 ) -> Result<Json<OneVector>, ApiError> {
-    let sent: EmbedOneBody = body::read(body, port.limits.body).await?;
+    let (sent, waiting) = port.read_for_vectors::<EmbedOneBody>(body).await?;
     let model = plain_name(sent.model, &port.house.now());
     let inputs = vec![EmbedInput::Text(Sensitive(sent.prompt))];
-    let embedded = work_out(&port, caller, model, inputs).await?;
+    let embedded = work_out(&port, waiting, caller, model, inputs).await?;
     let embedding = embedded.vectors.0.into_iter().next().unwrap_or_default();
     Ok(Json(OneVector { embedding }))
 }
