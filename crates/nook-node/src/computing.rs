@@ -306,6 +306,7 @@ fn to_keep(measured: Vec<Measurement>) -> Vec<MeasuredBackend> {
         decode: line(it.pace.decode),
         prefill: line(it.pace.prefill),
         layers: it.layers,
+        uncuttable: it.uncuttable,
         weight_bytes: it.weight_bytes,
         at: it.at,
     };
@@ -321,6 +322,7 @@ pub(crate) fn restored(kept: &[MeasuredBackend]) -> Vec<Measurement> {
         device: it.device.clone(),
         pace: Pace { decode: line(it.decode), prefill: line(it.prefill) },
         layers: it.layers,
+        uncuttable: it.uncuttable.clone(),
         weight_bytes: it.weight_bytes,
         at: it.at,
     };
@@ -445,6 +447,7 @@ mod tests {
             device: "cpu".to_owned(),
             pace: Pace { decode: line(5), prefill: line(6) },
             layers: 32,
+            uncuttable: vec![20, 21],
             weight_bytes: 5 << 30,
             at: 77,
         }];

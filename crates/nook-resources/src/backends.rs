@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use nook_base::tasks::Tasks;
 use nook_base::{Backend, ModelDigest, clock};
+use nook_model::shape::LAYERS_MAX;
 use tokio_util::sync::CancellationToken;
 
 use choice::Candidate;
@@ -64,6 +65,8 @@ pub struct Measurement {
     pub pace: Pace,
     /// Layers of the model.
     pub layers: u32,
+    /// Those of them that lie where the one before each lies.
+    pub uncuttable: Vec<u32>,
     /// Bytes of its weights.
     pub weight_bytes: u64,
     /// When, in seconds since 1970.
@@ -438,6 +441,7 @@ impl Facts {
                     device,
                     pace,
                     layers,
+                    uncuttable: what.file.uncuttable(),
                     weight_bytes,
                     at: unix,
                 });
@@ -513,11 +517,23 @@ impl Facts {
 }
 
 /// How many layers of what was measured fit into `memory`; all where nobody knows how much it is.
+/// Layers between which the model cannot be cut fit together or not at all.
 fn layers_there(memory: Option<u64>, measured: &Measurement) -> u32 {
-    let Some(memory) = memory else { return measured.layers };
+    // What was kept in a file may be damaged.
+    let layers = measured.layers.min(LAYERS_MAX);
+    let Some(memory) = memory else { return layers };
     let layer = (measured.weight_bytes / u64::from(measured.layers.max(1))).max(1);
-    let fitting = memory / 100 * MEMORY_PERCENT / layer;
-    u32::try_from(fitting).unwrap_or(u32::MAX).min(measured.layers)
+    let room = memory / 100 * MEMORY_PERCENT / layer;
+    let is_begin = |layer: &u32| !measured.uncuttable.contains(layer);
+    let (mut there, mut start) = (0, 0);
+    while start < layers {
+        let end = (start + 1..layers).find(is_begin).unwrap_or(layers);
+        if u64::from(there + end - start) <= room {
+            there += end - start;
+        }
+        start = end;
+    }
+    there
 }
 
 /// Stands for the processor among the numbers of GPUs: a measurement of it can fail as well.

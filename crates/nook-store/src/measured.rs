@@ -141,6 +141,9 @@ pub struct MeasuredBackend {
     pub prefill: [u64; 2],
     /// Layers of the model.
     pub layers: u32,
+    /// Those of them before which it cannot be cut; none in what an earlier version wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncuttable: Vec<u32>,
     /// Bytes of its weights.
     pub weight_bytes: u64,
     /// When it was measured.

@@ -21,7 +21,15 @@ fn gpu(number: u32, kind: GpuKind) -> GpuReport {
 fn measurement(device: String, micros: u64) -> Measurement {
     let line = Line { fixed: Duration::ZERO, slope: Duration::from_micros(micros) };
     let pace = Pace { decode: line, prefill: line };
-    Measurement { model: MODEL, device, pace, layers: 32, weight_bytes: 4 << 30, at: 1 }
+    Measurement {
+        model: MODEL,
+        device,
+        pace,
+        layers: 32,
+        uncuttable: Vec::new(),
+        weight_bytes: 4 << 30,
+        at: 1,
+    }
 }
 
 fn facts(gpus: Vec<GpuReport>, measured: Vec<Measurement>) -> Facts {
@@ -80,6 +88,29 @@ fn nothing_is_chosen_that_was_not_measured_with_this_driver() {
     );
     let unused = Facts::default();
     assert!(unused.wish(Backend::Auto, |_| true, now).is_none(), "nothing was computed yet");
+}
+
+/// As in Gemma 3n, whose late layers read what two earlier ones remember.
+#[test]
+fn layers_that_cannot_be_cut_from_each_other_count_as_fitting_together_or_not_at_all() {
+    let cuttable = measurement("card".to_owned(), 50);
+    let late = Measurement { uncuttable: (20..32).collect(), ..cuttable.clone() };
+    // A layer takes 128 MiB, and 70 % of a card are for layers.
+    let there = |layers: u64, measured| {
+        let memory = (layers * (128 << 20)) * 100 / 70 + (1 << 20);
+        layers_there(Some(memory), measured)
+    };
+    for layers in [0, 12, 19, 31, 32, 40] {
+        assert_eq!(u64::from(there(layers, &cuttable)), layers.min(32));
+    }
+    for (layers, together) in [(0, 0), (12, 12), (18, 18), (19, 19), (31, 19), (32, 32)] {
+        assert_eq!(there(layers, &late), together, "room for {layers}");
+    }
+    let early = Measurement { uncuttable: (1..20).collect(), ..cuttable.clone() };
+    for (layers, together) in [(5, 5), (12, 12), (19, 12), (20, 20), (26, 26), (32, 32)] {
+        assert_eq!(there(layers, &early), together, "room for {layers}");
+    }
+    assert_eq!(layers_there(None, &late), 32);
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn measured(at: u64) -> Measured {
             decode: [100, 20],
             prefill: [90, 1],
             layers: 32,
+            uncuttable: vec![20, 21],
             weight_bytes: 4 << 30,
             at,
         }],
