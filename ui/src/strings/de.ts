@@ -36,11 +36,14 @@ export const de: Strings = {
     copied: 'Kopiert',
     copyFailed: 'Konnte nicht kopieren',
     save: 'Speichern',
+    saved: 'Gespeichert',
     skip: 'Überspringen',
     on: 'an',
     off: 'aus',
     notSaved: (reason) => `Nicht geändert: ${reason}`,
   },
+
+  toasts: { title: 'Meldungen', undo: 'Rückgängig' },
 
   share: {
     ...shareWords(shell),
@@ -77,10 +80,9 @@ export const de: Strings = {
     rename: (title) => `„${title}“ umbenennen`,
     renameField: 'Titel dieses Gesprächs',
     delete: (title) => `„${title}“ löschen`,
-    deleteTitle: 'Dieses Gespräch löschen?',
-    deleteText: (title) => `„${title}“ ist dann endgültig weg.`,
-    deleteYes: 'Löschen',
-    deleteNo: 'Behalten',
+    deleted: (title) => `„${title}“ gelöscht`,
+    undelete: (title) => `Rückgängig: „${title}“ löschen`,
+    notDeleted: (title, reason) => `„${title}“ wurde nicht gelöscht: ${reason}`,
     import: 'Gespräch einlesen',
     importFailed: (reason) => `Nicht eingelesen: ${reason}`,
     imported: 'Das Gespräch wurde eingelesen.',
@@ -403,6 +405,7 @@ export const de: Strings = {
     forgetText:
       'Die beiden Computer sind dann nicht mehr gekoppelt. Antworten, die ihn gerade benutzen, gehen ohne ihn weiter. Für eine neue Kopplung braucht es einen neuen Code.',
     forgetYes: 'Vergessen',
+    forgotten: (name) => `${name} wurde vergessen`,
     forgetNo: 'Behalten',
     trustNames: { blocked: 'Gesperrt', unknown: 'Nicht gekoppelt', guest: 'Gast', trusted: 'Vertraut', own: 'Eigenes' },
     trustMeanings: {
@@ -476,6 +479,7 @@ export const de: Strings = {
     marks: 'Wörter der letzten Antwort nach Gerät kennzeichnen',
     editLast: 'Letzte Nachricht ändern (im leeren Feld)',
     up: '↑',
+    undo: 'Das Letzte rückgängig machen',
     stop: 'Antwort anhalten',
     quit: 'Inglenook beenden',
     help: 'Diese Liste',

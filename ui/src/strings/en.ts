@@ -42,11 +42,14 @@ export const en = {
     copied: 'Copied',
     copyFailed: 'Could not copy',
     save: 'Save',
+    saved: 'Saved',
     skip: 'Skip',
     on: 'on',
     off: 'off',
     notSaved: (reason: string) => `Not changed: ${reason}`,
   },
+
+  toasts: { title: 'Messages', undo: 'Undo' },
 
   share: {
     ...shareWords(shell),
@@ -83,10 +86,9 @@ export const en = {
     rename: (title: string) => `Rename “${title}”`,
     renameField: 'Title of this chat',
     delete: (title: string) => `Delete “${title}”`,
-    deleteTitle: 'Delete this chat?',
-    deleteText: (title: string) => `“${title}” will be gone for good.`,
-    deleteYes: 'Delete',
-    deleteNo: 'Keep it',
+    deleted: (title: string) => `Deleted “${title}”`,
+    undelete: (title: string) => `Undo deleting “${title}”`,
+    notDeleted: (title: string, reason: string) => `“${title}” was not deleted: ${reason}`,
     import: 'Import a chat',
     importFailed: (reason: string) => `Not imported: ${reason}`,
     imported: 'The chat was imported.',
@@ -411,6 +413,7 @@ export const en = {
     forgetText:
       'The two computers will no longer be paired. Replies that use it now go on without it. To pair again, type a new code.',
     forgetYes: 'Forget it',
+    forgotten: (name: string) => `${name} was forgotten`,
     forgetNo: 'Keep it',
     trustNames: {
       blocked: 'Blocked',
@@ -491,6 +494,7 @@ export const en = {
     marks: 'Mark the words of the last reply by device',
     editLast: 'Edit the last message (in the empty field)',
     up: '↑',
+    undo: 'Take back what was done last',
     stop: 'Stop the reply',
     quit: 'Quit Inglenook',
     help: 'This list',

@@ -6,6 +6,7 @@ import { ChatDesk } from '../chat/desk.svelte';
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { Problem } from '../generated/Problem';
 import { announcer } from '../kit/announcer.svelte';
+import { toasts } from '../kit/toasts.svelte';
 import { Look } from '../look/look.svelte';
 import { FirstStart } from '../start/first-start.svelte';
 import { t } from '../strings';
@@ -69,7 +70,7 @@ export class WindowState {
       this.problem = Refusal.sentence(thrown);
     }
     void this.backend.turnedTo(this.page);
-    await this.desk.list.load();
+    await this.desk.start();
   }
 
   /** Whether the side bar lies over the page, which then takes no keys and no clicks. */
@@ -110,6 +111,18 @@ export class WindowState {
       void this.desk.open(id);
       this.show('chat');
     });
+  }
+
+  /** Deletes a chat; who takes that back stands at its row again. */
+  remove(id: number): void {
+    this.desk.remove(id, () => { focus(`chat-${String(id)}`); });
+  }
+
+  /** Ends the program, once everything was done that could still be taken back. */
+  async quit(): Promise<void> {
+    // A program that stopped does nothing more; the next one does it.
+    if (this.stopped === null) await toasts.finish();
+    await this.backend.quit();
   }
 
   /** Opens a chat that was saved as a file. */
@@ -217,8 +230,10 @@ export class WindowState {
       case 'stop':
         return this.#escape();
       case 'quit':
-        void this.backend.quit();
+        void this.quit();
         return true;
+      case 'undo':
+        return toasts.undoNewest();
       case 'help':
         this.help = !this.help;
         return true;

@@ -36,18 +36,13 @@ for (const { name, opens, key, opener, prepare } of OVERLAYS) {
   });
 }
 
-test('a chat is renamed and its deletion refused by keys, and the focus stays at its title', async ({ page }) => {
+test('a chat is renamed by keys, and the focus stays at its title', async ({ page }) => {
   await open(page, {});
   const title = page.getByTestId('conversation').first().locator('.title');
   await title.focus();
   await page.keyboard.press('F2');
   await expect(page.getByTestId('conversation').first().getByRole('textbox')).toBeFocused();
   await page.keyboard.press('Escape');
-  await expect(title).toBeFocused();
-  await page.keyboard.press('Delete');
-  await expect(page.getByTestId('confirm')).toBeVisible();
-  await page.keyboard.press('Escape');
-  await expect(page.getByTestId('confirm')).toHaveCount(0);
   await expect(title).toBeFocused();
 });
 
