@@ -318,10 +318,10 @@ describe('the household', () => {
     await go('devices');
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.7 times as fast'); });
     expect(document.body.textContent).toContain('Together: 14 words/s. This computer alone: 5.3 words/s.');
-    expect(document.body.textContent).toContain('Together is measured, on the last reply of qwen2.5-7b; alone is predicted.');
+    expect(document.body.textContent).toContain('Together is measured, on the last reply of Qwen2.5 7B; alone is predicted.');
     backend.change((house) => { house.sharing.answering = true; });
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.9 times as fast'); });
-    expect(document.body.textContent).toContain('Both are predicted, for the last reply of qwen2.5-7b.');
+    expect(document.body.textContent).toContain('Both are predicted, for the last reply of Qwen2.5 7B.');
     backend.change((house) => { house.devices = []; });
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Only this computer so far'); });
   });
