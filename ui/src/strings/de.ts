@@ -38,6 +38,8 @@ export const de: Strings = {
     save: 'Speichern',
     saved: 'Gespeichert',
     skip: 'Überspringen',
+    partMissing: 'Dieser Teil des Fensters konnte nicht geladen werden.',
+    tryAgain: 'Noch einmal',
     on: 'an',
     off: 'aus',
     notSaved: (reason) => `Nicht geändert: ${reason}`,

@@ -44,6 +44,8 @@ export const en = {
     save: 'Save',
     saved: 'Saved',
     skip: 'Skip',
+    partMissing: 'This part of the window could not be loaded.',
+    tryAgain: 'Try again',
     on: 'on',
     off: 'off',
     notSaved: (reason: string) => `Not changed: ${reason}`,

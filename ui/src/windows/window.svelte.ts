@@ -12,6 +12,7 @@ import { FirstStart } from '../start/first-start.svelte';
 import { t } from '../strings';
 import { refusal } from '../strings/problems';
 import type { PageName } from './pages';
+import { loaded } from './parts';
 import type { Action } from './shortcuts';
 import { keepPlaces, keptPlaces, places } from './slots';
 
@@ -88,8 +89,10 @@ export class WindowState {
   /** Shows what the tray or a notice leads to. Whoever reads the page goes on from its beginning. */
   #arrive(page: PageName): void {
     this.show(page);
-    if (page === 'chat') focus('prompt');
-    else focusTitle();
+    if (page === 'chat') return focus('prompt');
+    flushSync();
+    // Where it cannot be loaded, the page says so, and has no title.
+    void loaded(page).then(() => { if (this.page === page) focusTitle(); }, () => undefined);
   }
 
   /** From the first start to where a device is added. */
