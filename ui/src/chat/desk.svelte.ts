@@ -6,11 +6,13 @@ import { toasts } from '../kit/toasts.svelte';
 import { t } from '../strings';
 import { FILES_MAX, isLong, join, pasted, PUT_BACK_CHARACTERS_MAX, read, type Attachment } from './attachments';
 import { ChatList } from './chat-list.svelte';
+import { Coming } from './coming.svelte';
 import { Deletions } from './deletions';
 import { Drafts } from './drafts';
 import { ModelChoices } from './model-choices';
 import { OpenChat } from './open-chat.svelte';
 import { Presets } from './presets.svelte';
+import { type Starter, starters } from './starters';
 
 /** Open conversations that are kept beside the current one; beyond it, the oldest finished is let go. */
 const KEPT_MAX = 8;
@@ -25,6 +27,8 @@ export class ChatDesk {
   readonly list: ChatList;
   readonly drafts: Drafts;
   readonly presets: Presets;
+  /** The model that comes, as the strip over the message field tells it. */
+  readonly coming = new Coming();
   current: OpenChat = $state.raw() as OpenChat;
   /** What is in the message field. */
   draft = $state('');
@@ -84,6 +88,16 @@ export class ChatDesk {
     if (view !== undefined) chat.know(view);
     this.#show(chat);
     await chat.load();
+  }
+
+  /** Puts the first words of a message into the field, with the instructions that go with them; sends nothing.
+   *  What somebody typed or told the model already stays. */
+  begin({ text, instructions }: Starter): void {
+    const isTyped = this.draft !== '' && starters().every((one) => one.text !== this.draft);
+    this.type(isTyped ? `${this.draft.trimEnd()}\n\n${text}` : text);
+    const told = this.current.instructions;
+    const isOwn = told !== '' && starters().every((one) => one.instructions !== told);
+    if (!isOwn) void this.current.instruct(instructions);
   }
 
   /** Keeps what is typed, so that it is there again after a crash or another chat. What is typed in

@@ -207,6 +207,7 @@ export class WindowState {
 
   #hear(house: HouseholdView): void {
     this.house = house;
+    this.desk.coming.hear(house);
     const now = places(this.peers, house.devices.filter((d) => d.paired).map((d) => d.id));
     if (now.join(' ') === this.peers.join(' ')) return;
     this.peers = now;
