@@ -105,7 +105,7 @@ def test_the_name_is_kept(story: Story) -> None:
     """What is typed is the name that others see."""
     story.window.type("first-name", "Reading corner")
     story.window.click("first-next")
-    story.window.find("first-share")
+    story.window.find("first-model")
     wait_until(lambda: settings(story)["device"]["name"] == "Reading corner", "the name on the disk")
 
 
@@ -114,9 +114,11 @@ def test_sharing_begins_only_when_it_is_switched_on_and_says_within_which_limits
 ) -> None:
     """Off before; the limits and the times stand beside the switch, and can be set there."""
     window = story.window
+    window.leave_model()
     assert checked(window, "first-share") == "false"
     said = window.text("first-start")
     assert "of memory" in said and "Only devices that you pair and trust" in said
+    window.click("first-limits")
     for rule in ("pause-on-battery", "pause-in-full-screen", "pause-when-busy", "quiet-hours"):
         window.find(rule)
     window.picture("first-start-share")
@@ -160,8 +162,6 @@ def test_a_computer_in_the_network_is_seen_and_added(story: Story) -> None:
     window, other = story.window, story.other
     shown = other.show_code()
     window.click("first-next")
-    window.find("first-model")
-    window.click("first-skip")
     wait_until(lambda: window.all("first-seen"), "the other computer", SEEN_SECONDS)
     wait_until(lambda: "shows a code now" in window.text("first-seen"), "its code", SEEN_SECONDS)
     window.picture("first-start-others")

@@ -36,6 +36,8 @@ const PAIRS = [
   ['accent', 'accent-soft'],
   ['accent-ink', 'accent'],
   ['surface', 'bad'],
+  ['toast-ink', 'toast'],
+  ['toast-accent', 'toast'],
 ] as const;
 
 it.each(Object.entries(themes))('%s', (_, colours) => {

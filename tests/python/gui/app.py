@@ -306,6 +306,12 @@ class Window:
         self.click("dialog-close")
         wait_until(lambda: not self.all("dialog-close"), "the end of the dialog")
 
+    def leave_model(self) -> None:
+        """Leaves the question about a model so that none is downloaded."""
+        self.find("first-model")
+        self.click("first-skip" if self.all("first-skip") else "first-next")
+        self.find("first-share")
+
     def text(self, test_id: str) -> str:
         """What stands there now."""
         return self.done(lambda: self.find(test_id).text.strip())

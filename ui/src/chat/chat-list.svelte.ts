@@ -1,5 +1,5 @@
 /** The list of conversations: search, titles, deletion, and the days they belong to. */
-import { SvelteMap } from 'svelte/reactivity';
+import { SvelteMap, SvelteSet } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import type { ConversationView } from '../generated/ConversationView';
 import { t } from '../strings';
@@ -14,13 +14,16 @@ export interface DayGroup {
 }
 
 export class ChatList {
-  entries = $state.raw<ConversationView[]>([]);
   search = $state('');
   problem = $state<string | null>(null);
   readonly #backend: Backend;
   #typing: ReturnType<typeof setTimeout> | null = null;
   /** Titles of all chats that were listed: the open one is often not among what a search found. */
   readonly #titles = new SvelteMap<number, string>();
+  #found = $state.raw<ConversationView[]>([]);
+  /** Chats that are being deleted, which the house still has. */
+  readonly #hidden = new SvelteSet<number>();
+  readonly entries = $derived(this.#found.filter(({ id }) => !this.#hidden.has(id)));
   /** Answers to older searches come too late. */
   #asked = 0;
 
@@ -34,7 +37,7 @@ export class ChatList {
     try {
       const found = await this.#backend.conversations(search === '' ? null : search);
       if (asked !== this.#asked) return;
-      this.entries = found;
+      this.#found = found;
       for (const chat of found) this.#titles.set(chat.id, chat.title);
       this.problem = null;
     } catch (thrown) {
@@ -54,8 +57,33 @@ export class ChatList {
     await this.#change(this.#backend.renameConversation(id, wanted), () => this.#titles.set(id, wanted));
   }
 
-  async remove(id: number): Promise<void> {
-    await this.#change(this.#backend.deleteConversation(id), () => this.#titles.delete(id));
+  /** Takes a chat out of the list, before it is deleted. */
+  hide(id: number): void {
+    this.#hidden.add(id);
+  }
+
+  /** Puts it back where it stood. */
+  show(id: number): void {
+    this.#hidden.delete(id);
+  }
+
+  /** Deletes a chat for good; resolves to why it was not. */
+  async remove(id: number): Promise<string | null> {
+    try {
+      await this.#backend.deleteConversation(id);
+    } catch (thrown) {
+      // A window that went away may have done it already.
+      const isGone = thrown instanceof Refusal && thrown.code === 'not_found';
+      if (!isGone) {
+        this.show(id);
+        return Refusal.sentence(thrown);
+      }
+    }
+    this.#titles.delete(id);
+    this.#found = this.#found.filter((chat) => chat.id !== id);
+    this.show(id);
+    await this.load();
+    return null;
   }
 
   titleOf(id: number | null): string | undefined {

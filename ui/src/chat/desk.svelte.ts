@@ -2,13 +2,17 @@
 import { Refusal, type Backend } from '../backend/backend';
 import type { ExportAsk } from '../generated/ExportAsk';
 import type { HouseholdView } from '../generated/HouseholdView';
+import { toasts } from '../kit/toasts.svelte';
 import { t } from '../strings';
 import { FILES_MAX, isLong, join, pasted, PUT_BACK_CHARACTERS_MAX, read, type Attachment } from './attachments';
 import { ChatList } from './chat-list.svelte';
+import { Coming } from './coming.svelte';
+import { Deletions } from './deletions';
 import { Drafts } from './drafts';
 import { ModelChoices } from './model-choices';
 import { OpenChat } from './open-chat.svelte';
 import { Presets } from './presets.svelte';
+import { type Starter, starters } from './starters';
 
 /** Open conversations that are kept beside the current one; beyond it, the oldest finished is let go. */
 const KEPT_MAX = 8;
@@ -23,6 +27,8 @@ export class ChatDesk {
   readonly list: ChatList;
   readonly drafts: Drafts;
   readonly presets: Presets;
+  /** The model that comes, as the strip over the message field tells it. */
+  readonly coming = new Coming();
   current: OpenChat = $state.raw() as OpenChat;
   /** What is in the message field. */
   draft = $state('');
@@ -38,6 +44,7 @@ export class ChatDesk {
   readonly #filesWritten = $derived(join('', this.files));
   readonly #backend: Backend;
   readonly #models: ModelChoices;
+  readonly #deletions: Deletions;
 
   constructor(backend: Backend, storage: Storage = localStorage) {
     this.#backend = backend;
@@ -45,6 +52,7 @@ export class ChatDesk {
     this.drafts = new Drafts(storage);
     this.presets = new Presets(storage);
     this.#models = new ModelChoices(storage);
+    this.#deletions = new Deletions(storage);
     this.current = this.#make(null);
     this.draft = this.drafts.of(null);
   }
@@ -80,6 +88,16 @@ export class ChatDesk {
     if (view !== undefined) chat.know(view);
     this.#show(chat);
     await chat.load();
+  }
+
+  /** Puts the first words of a message into the field, with the instructions that go with them; sends nothing.
+   *  What somebody typed or told the model already stays. */
+  begin({ text, instructions }: Starter): void {
+    const isTyped = this.draft !== '' && starters().every((one) => one.text !== this.draft);
+    this.type(isTyped ? `${this.draft.trimEnd()}\n\n${text}` : text);
+    const told = this.current.instructions;
+    const isOwn = told !== '' && starters().every((one) => one.instructions !== told);
+    if (!isOwn) void this.current.instruct(instructions);
   }
 
   /** Keeps what is typed, so that it is there again after a crash or another chat. What is typed in
@@ -192,14 +210,63 @@ export class ChatDesk {
     }
   }
 
-  async remove(id: number): Promise<void> {
+  /** Loads the list, and deletes what was to be deleted when the window was there last. */
+  async start(): Promise<void> {
+    const left = this.#deletions.all;
+    for (const { id } of left) this.list.hide(id);
+    await this.list.load();
+    // They are tried again with the next window.
+    if (this.list.problem !== null) return;
+    for (const { id, title } of left) {
+      if (this.list.titleOf(id) === title) await this.#delete(id, title);
+      else {
+        this.list.show(id);
+        this.#deletions.drop(id);
+      }
+    }
+  }
+
+  /** Takes a chat out of the list, and deletes it once the time to take that back is over. `back` is told when it
+   *  was taken back. */
+  remove(id: number, back: () => void = () => undefined): void {
+    const title = this.list.titleOf(id) ?? t.chat.untitled;
+    const open = this.current.id === id ? this.current : null;
+    this.#deletions.add({ id, title });
+    this.list.hide(id);
+    if (open !== null) this.#show(this.#make(null));
+    const act = (): void => {
+      this.#deletions.drop(id);
+      this.list.show(id);
+      if (open !== null && this.#isUntouched()) this.#reopen(open);
+      back();
+    };
+    toasts.say({ text: t.chats.deleted(title), icon: 'bin', undo: { name: t.chats.undelete(title), act }, over: () => this.#delete(id, title) });
+  }
+
+  async #delete(id: number, title: string): Promise<void> {
     const open = this.#kept.find((chat) => chat.id === id);
     if (open?.busy) await open.stop();
+    const problem = await this.list.remove(id);
+    this.#deletions.drop(id);
+    if (problem !== null) {
+      toasts.say({ text: t.chats.notDeleted(title, problem), icon: 'warn', isProblem: true });
+      return;
+    }
     this.drafts.keep(id, '');
     this.#models.keep(id, null);
-    await this.list.remove(id);
     this.#kept = this.#kept.filter((chat) => chat !== open);
-    if (this.current === open) this.#show(this.#make(null));
+  }
+
+  /** Whether nobody has begun anything in the chat that shows. */
+  #isUntouched(): boolean {
+    const { id, empty, temporary } = this.current;
+    return id === null && empty && !temporary && this.draft === '' && this.files.length === 0;
+  }
+
+  /** Shows a chat again as it was left. */
+  #reopen(chat: OpenChat): void {
+    if (!this.#kept.includes(chat)) this.#kept = [...this.#kept, chat];
+    this.#show(chat);
   }
 
   #show(chat: OpenChat): void {

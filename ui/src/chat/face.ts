@@ -95,6 +95,12 @@ export function summarySpeed(summary: ReplySummary, text: string): number | null
   return (countWords(text) * rate) / tokens;
 }
 
+/** Words per second that this computer alone was predicted to make of a reply; null where nothing was. */
+export function aloneSpeed({ predicted, completion_tokens: tokens }: ReplySummary, text: string): number | null {
+  const alone = predicted?.alone ?? null;
+  return alone === null || tokens < 2 ? null : (countWords(text) * alone.tokens_per_second) / tokens;
+}
+
 /** Both speeds that were predicted before a reply, in words; empty where nothing was. */
 export function predictedText({ predicted, completion_tokens: tokens }: ReplySummary, text: string): string {
   if (!predicted || tokens < 2) return '';
@@ -132,6 +138,13 @@ export function leftOf({ route, stretches }: Pick<ReplyFace, 'route' | 'stretche
     if (!isThere(leg) && !left.has(leg.device_id)) left.set(leg.device_id, leg);
   }
   return [...left.values()];
+}
+
+/** Names of all other computers that took part in a reply, each once: those that have left it first, then in the order
+ *  of the route. */
+export function helpersOf(face: Pick<ReplyFace, 'route' | 'stretches'>): string[] {
+  const legs = [...leftOf(face), ...(face.route?.legs ?? [])].filter((leg) => !leg.local);
+  return [...new Map(legs.map((leg) => [leg.device_id, leg.device])).values()];
 }
 
 /** Who computed which words. A reply from before that was written down tells it where one route made it

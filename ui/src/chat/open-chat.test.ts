@@ -3,6 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
 import type { MessageView } from '../generated/MessageView';
 import type { ReplySummary } from '../generated/ReplySummary';
+import { toasts } from '../kit/toasts.svelte';
 import { FILES_MAX } from './attachments';
 import { ChatDesk } from './desk.svelte';
 import { faceOf } from './face';
@@ -397,7 +398,8 @@ describe('several conversations', () => {
     await it.list.load();
     const id = it.list.entries[0]?.id ?? 0;
     await it.open(id);
-    await it.remove(id);
+    it.remove(id);
+    await toasts.finish();
     expect(it.current.id).toBeNull();
     expect(it.list.titleOf(id)).toBeUndefined();
   });
@@ -432,7 +434,8 @@ describe('several conversations', () => {
     await again.open(id ?? 0);
     expect(again.model(newer)).toBe('small');
     expect(again.model({ models: [one('big', old)], default_model: 'big' })).toBe('big');
-    await again.remove(id ?? 0);
+    again.remove(id ?? 0);
+    await toasts.finish();
     expect(again.model(newer)).toBe('new');
   });
 });

@@ -21,7 +21,7 @@ it('is a number of times, with both speeds in words', () => {
   expect(gain.headline).toBe('Together, 4.6 times as fast');
   expect(gain.lines).toEqual([
     'Together: 14 words/s. This computer alone: 3.0 words/s.',
-    'Largest model together: Qwen3 8B; alone: Qwen3 4B. Both are predicted, for the last reply of qwen2.5-7b.',
+    'Largest model together: Qwen3 8B; alone: Qwen3 4B. Both are predicted, for the last reply of Qwen2.5 7B.',
   ]);
 });
 

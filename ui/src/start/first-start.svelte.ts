@@ -4,7 +4,7 @@ const KEY = 'inglenook.first-start';
 const DONE = 'done';
 
 /** In the order in which they are asked. */
-export const STEPS = ['name', 'share', 'model', 'others'] as const;
+export const STEPS = ['name', 'model', 'share', 'others'] as const;
 export type StepName = (typeof STEPS)[number];
 
 export class FirstStart {

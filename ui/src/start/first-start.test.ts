@@ -15,7 +15,7 @@ it('asks each question once, in order', () => {
 
 it('goes on where it was when the page is loaded anew', () => {
   new FirstStart(localStorage).next();
-  expect(new FirstStart(localStorage).step).toBe('share');
+  expect(new FirstStart(localStorage).step).toBe('model');
 });
 
 it('is over when the person does not want it', () => {

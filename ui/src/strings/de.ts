@@ -1,6 +1,7 @@
 /** Every text of the window, in German. */
 import type { Strings } from './index';
 import { chat } from './chat/de';
+import { first } from './first/de';
 import { house } from './house/de';
 import { household } from './household/de';
 import { models } from './models/de';
@@ -36,11 +37,16 @@ export const de: Strings = {
     copied: 'Kopiert',
     copyFailed: 'Konnte nicht kopieren',
     save: 'Speichern',
+    saved: 'Gespeichert',
     skip: 'Überspringen',
+    partMissing: 'Dieser Teil des Fensters konnte nicht geladen werden.',
+    tryAgain: 'Noch einmal',
     on: 'an',
     off: 'aus',
     notSaved: (reason) => `Nicht geändert: ${reason}`,
   },
+
+  toasts: { title: 'Meldungen', undo: 'Rückgängig' },
 
   share: {
     ...shareWords(shell),
@@ -77,10 +83,9 @@ export const de: Strings = {
     rename: (title) => `„${title}“ umbenennen`,
     renameField: 'Titel dieses Gesprächs',
     delete: (title) => `„${title}“ löschen`,
-    deleteTitle: 'Dieses Gespräch löschen?',
-    deleteText: (title) => `„${title}“ ist dann endgültig weg.`,
-    deleteYes: 'Löschen',
-    deleteNo: 'Behalten',
+    deleted: (title) => `„${title}“ gelöscht`,
+    undelete: (title) => `Rückgängig: „${title}“ löschen`,
+    notDeleted: (title, reason) => `„${title}“ wurde nicht gelöscht: ${reason}`,
     import: 'Gespräch einlesen',
     importFailed: (reason) => `Nicht eingelesen: ${reason}`,
     imported: 'Das Gespräch wurde eingelesen.',
@@ -286,31 +291,7 @@ export const de: Strings = {
     poolingHint: 'Vor jeder Antwort werden beide Geschwindigkeiten vorhergesagt. Unter der Antwort zeigt „Wer geholfen hat“ sie.',
   },
 
-  first: {
-    title: 'Willkommen bei Inglenook',
-    step: (at, of) => `Schritt ${at} von ${of}`,
-    name: 'Wie heißt dieser Computer?',
-    nameText: 'Andere Computer deines Haushalts sehen diesen Namen.',
-    share: 'Dürfen andere Computer diesen benutzen?',
-    shareText: 'Aus, bis du es sagst. Nur Geräte, die du koppelst und denen du vertraust, können ihn benutzen, in diesen Grenzen:',
-    shareLimits: (memory, streams) => `höchstens ${memory} Arbeitsspeicher, ${streams} Antworten gleichzeitig.`,
-    shareWhen: 'Das Teilen pausiert von selbst:',
-    shareLater: 'Das alles lässt sich später ändern, unter Einstellungen.',
-    model: 'Ein Modell für diesen Computer',
-    modelNone: 'Hier ist keines zu empfehlen. Du kannst später eines hinzufügen, unter Modelle.',
-    modelText: (name, size) => `${name}, ${size}. Es lädt im Hintergrund; du kannst währenddessen losreden.`,
-    modelGet: 'Laden und weiter',
-    modelWithout: 'Nur der Geschichtenerzähler',
-    modelHere: 'Es ist schon da.',
-    others: 'Hast du einen weiteren Computer?',
-    othersText: 'Installiere Inglenook auch dort, und kopple die beiden mit einem Code aus sechs Ziffern.',
-    othersSeen: 'In diesem Netz gesehen:',
-    othersGo: 'Computer hinzufügen',
-    next: 'Weiter',
-    done: 'Fertig',
-    skipAll: 'Jetzt nicht',
-    chatWorks: 'Du kannst unten gleich losreden: Ein kleiner Geschichtenerzähler, Ember, ist eingebaut.',
-  },
+  first,
 
   route: {
     label: 'Wer diese Antwort berechnet hat',
@@ -403,6 +384,7 @@ export const de: Strings = {
     forgetText:
       'Die beiden Computer sind dann nicht mehr gekoppelt. Antworten, die ihn gerade benutzen, gehen ohne ihn weiter. Für eine neue Kopplung braucht es einen neuen Code.',
     forgetYes: 'Vergessen',
+    forgotten: (name) => `${name} wurde vergessen`,
     forgetNo: 'Behalten',
     trustNames: { blocked: 'Gesperrt', unknown: 'Nicht gekoppelt', guest: 'Gast', trusted: 'Vertraut', own: 'Eigenes' },
     trustMeanings: {
@@ -476,6 +458,7 @@ export const de: Strings = {
     marks: 'Wörter der letzten Antwort nach Gerät kennzeichnen',
     editLast: 'Letzte Nachricht ändern (im leeren Feld)',
     up: '↑',
+    undo: 'Das Letzte rückgängig machen',
     stop: 'Antwort anhalten',
     quit: 'Inglenook beenden',
     help: 'Diese Liste',

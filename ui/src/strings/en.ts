@@ -6,6 +6,7 @@
  */
 import type { ErrorCode } from '../generated/ErrorCode';
 import { chat } from './chat/en';
+import { first } from './first/en';
 import { house } from './house/en';
 import { household } from './household/en';
 import { models } from './models/en';
@@ -42,11 +43,16 @@ export const en = {
     copied: 'Copied',
     copyFailed: 'Could not copy',
     save: 'Save',
+    saved: 'Saved',
     skip: 'Skip',
+    partMissing: 'This part of the window could not be loaded.',
+    tryAgain: 'Try again',
     on: 'on',
     off: 'off',
     notSaved: (reason: string) => `Not changed: ${reason}`,
   },
+
+  toasts: { title: 'Messages', undo: 'Undo' },
 
   share: {
     ...shareWords(shell),
@@ -83,10 +89,9 @@ export const en = {
     rename: (title: string) => `Rename “${title}”`,
     renameField: 'Title of this chat',
     delete: (title: string) => `Delete “${title}”`,
-    deleteTitle: 'Delete this chat?',
-    deleteText: (title: string) => `“${title}” will be gone for good.`,
-    deleteYes: 'Delete',
-    deleteNo: 'Keep it',
+    deleted: (title: string) => `Deleted “${title}”`,
+    undelete: (title: string) => `Undo deleting “${title}”`,
+    notDeleted: (title: string, reason: string) => `“${title}” was not deleted: ${reason}`,
     import: 'Import a chat',
     importFailed: (reason: string) => `Not imported: ${reason}`,
     imported: 'The chat was imported.',
@@ -293,31 +298,7 @@ export const en = {
     poolingHint: 'Before each reply both speeds are predicted. Under the reply, “Who helped” shows them.',
   },
 
-  first: {
-    title: 'Welcome to Inglenook',
-    step: (at: number, of: number) => `Step ${at} of ${of}`,
-    name: 'What is this computer called?',
-    nameText: 'Other computers of your household see this name.',
-    share: 'May other computers use this one?',
-    shareText: 'Off until you say so. Only devices that you pair and trust can use it, within these limits:',
-    shareLimits: (memory: string, streams: number) => `at most ${memory} of memory, ${streams} replies at once.`,
-    shareWhen: 'Sharing pauses by itself:',
-    shareLater: 'All of this can be changed later, under Settings.',
-    model: 'A model for this computer',
-    modelNone: 'No model is recommended here. You can add one later, under Models.',
-    modelText: (name: string, size: string) => `${name}, ${size}. It loads in the background; you can chat meanwhile.`,
-    modelGet: 'Download and continue',
-    modelWithout: 'Story teller only',
-    modelHere: 'It is here already.',
-    others: 'Do you have another computer?',
-    othersText: 'Install Inglenook there too and pair the two with a code of six digits.',
-    othersSeen: 'Seen in this network:',
-    othersGo: 'Add a computer',
-    next: 'Next',
-    done: 'Done',
-    skipAll: 'Not now',
-    chatWorks: 'You can chat below right away: a small story teller, Ember, is built in.',
-  },
+  first,
 
   route: {
     label: 'Who computed this reply',
@@ -411,6 +392,7 @@ export const en = {
     forgetText:
       'The two computers will no longer be paired. Replies that use it now go on without it. To pair again, type a new code.',
     forgetYes: 'Forget it',
+    forgotten: (name: string) => `${name} was forgotten`,
     forgetNo: 'Keep it',
     trustNames: {
       blocked: 'Blocked',
@@ -491,6 +473,7 @@ export const en = {
     marks: 'Mark the words of the last reply by device',
     editLast: 'Edit the last message (in the empty field)',
     up: '↑',
+    undo: 'Take back what was done last',
     stop: 'Stop the reply',
     quit: 'Quit Inglenook',
     help: 'This list',

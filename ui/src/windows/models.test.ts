@@ -122,7 +122,7 @@ describe('models', () => {
     await go('models');
     expect(screen.getAllByTestId('model-row').map((row) => row.textContent.includes('Fits on this computer.'))).toEqual([true, true]);
     const rows = screen.getAllByTestId('catalogue-row').map((row) => row.textContent);
-    expect(rows[0]).toContain('recommended for this computer');
+    expect(rows[0]).toContain('Best fit for this household');
     expect(rows.filter((row) => row.includes('Works together with Dad’s PC.'))).toHaveLength(1);
     expect(rows.filter((row) => row.includes('Needs more memory'))).toHaveLength(1);
   });

@@ -318,10 +318,10 @@ describe('the household', () => {
     await go('devices');
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.7 times as fast'); });
     expect(document.body.textContent).toContain('Together: 14 words/s. This computer alone: 5.3 words/s.');
-    expect(document.body.textContent).toContain('Together is measured, on the last reply of qwen2.5-7b; alone is predicted.');
+    expect(document.body.textContent).toContain('Together is measured, on the last reply of Qwen2.5 7B; alone is predicted.');
     backend.change((house) => { house.sharing.answering = true; });
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.9 times as fast'); });
-    expect(document.body.textContent).toContain('Both are predicted, for the last reply of qwen2.5-7b.');
+    expect(document.body.textContent).toContain('Both are predicted, for the last reply of Qwen2.5 7B.');
     backend.change((house) => { house.devices = []; });
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Only this computer so far'); });
   });
@@ -422,6 +422,8 @@ it('the side bar shows no count of devices, and a pause in place of the switch t
 describe('the first start', () => {
   it('shows and sets when sharing pauses, and starts at login only when that is chosen', async () => {
     await user.click(screen.getByTestId('first-next'));
+    await user.click(screen.getByTestId('first-skip'));
+    await user.click(screen.getByTestId('first-limits'));
     const when = await screen.findByTestId('first-when');
     expect(within(when).getByTestId('pause-on-battery').getAttribute('aria-checked')).toBe('true');
     await user.click(within(when).getByTestId('pause-on-battery'));
@@ -436,7 +438,7 @@ describe('the first start', () => {
   });
 
   it('names the computers that are already seen, those that wait with a code first', async () => {
-    for (let step = 0; step < 3; step += 1) await user.click(screen.getByTestId('first-skip'));
+    for (const step of ['first-next', 'first-skip', 'first-next']) await user.click(screen.getByTestId(step));
     const seen = screen.getAllByTestId('first-seen').map((row) => row.textContent);
     expect(seen).toEqual(['Kitchen PC shows a code now', 'Attic not paired']);
   });
@@ -445,15 +447,16 @@ describe('the first start', () => {
     const card = screen.getByTestId('first-start');
     await user.clear(within(card).getByTestId('first-name'));
     await user.type(within(card).getByTestId('first-name'), 'Attic{Enter}');
-    await screen.findByTestId('first-share');
-    expect(backend.house.me.name).toBe('Attic');
-    await user.click(screen.getByTestId('first-skip'));
     await screen.findByTestId('first-model');
+    expect(backend.house.me.name).toBe('Attic');
     expect(screen.getByTestId('first-next').textContent).toBe('Download and continue');
     await user.click(screen.getByTestId('first-next'));
-    // The next question is there, and the download under it.
+    // The next question is there, and over the message field how far the model is.
+    expect(await screen.findByTestId('first-share')).toBeTruthy();
+    expect(screen.getByTestId('strip').textContent).toContain('Qwen3 4B is coming: Connecting.');
+    expect(screen.queryByTestId('first-skip'), 'one way out of a step').toBeNull();
+    await user.click(screen.getByTestId('first-next'));
     expect(await screen.findByTestId('first-devices')).toBeTruthy();
-    expect(screen.getByTestId('download')).toBeTruthy();
     expect(backend.house.downloads.map((one) => one.name)).toEqual([backend.house.catalogue.find((one) => one.recommended)?.id]);
     await user.click(screen.getByTestId('first-devices'));
     expect(await screen.findByTestId('show-code')).toBeTruthy();
@@ -462,15 +465,14 @@ describe('the first start', () => {
   });
 
   it('downloads nothing where only the story teller is wanted, and stays where a download does not begin', async () => {
-    await user.click(screen.getByTestId('first-skip'));
-    await user.click(screen.getByTestId('first-skip'));
+    await user.click(screen.getByTestId('first-next'));
     vi.spyOn(backend, 'pull').mockRejectedValueOnce(new Error('No way to the internet.'));
     await user.click(screen.getByTestId('first-next'));
     expect((await screen.findByRole('alert')).textContent).toContain('No way to the internet.');
     expect(screen.getByTestId('first-model')).toBeTruthy();
     expect(screen.getByTestId('first-skip').textContent).toBe('Story teller only');
     await user.click(screen.getByTestId('first-skip'));
-    expect(await screen.findByTestId('first-devices')).toBeTruthy();
+    expect(await screen.findByTestId('first-share')).toBeTruthy();
     expect(backend.house.downloads.map((one) => one.name)).not.toContain(backend.house.catalogue.find((one) => one.recommended)?.id);
   });
 

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { actionOf } from './shortcuts';
 
 function press(key: string, held: 'ctrl' | 'meta' | 'alt' | '' = ''): Parameters<typeof actionOf>[0] {
-  return { key, ctrlKey: held === 'ctrl', metaKey: held === 'meta', altKey: held === 'alt', isComposing: false };
+  return { key, ctrlKey: held === 'ctrl', metaKey: held === 'meta', altKey: held === 'alt', shiftKey: false, isComposing: false };
 }
 
 it('follows Ctrl, or the command key on a Mac', () => {

@@ -1,7 +1,7 @@
 /** The window's keys, in one list: what they do and what the cheat sheet says of them. Pure. */
 import { t } from '../strings';
 
-export type Action = 'new-chat' | 'search' | 'prompt' | 'marks' | 'stop' | 'help' | 'quit';
+export type Action = 'new-chat' | 'search' | 'prompt' | 'marks' | 'undo' | 'stop' | 'help' | 'quit';
 
 interface Shortcut {
   action: Action;
@@ -16,6 +16,7 @@ const SHORTCUTS: readonly Shortcut[] = [
   { action: 'search', key: 'k', modified: true },
   { action: 'prompt', key: 'l', modified: true },
   { action: 'marks', key: 'd', modified: true },
+  { action: 'undo', key: 'z', modified: true },
   { action: 'stop', key: 'Escape', modified: false },
   { action: 'quit', key: 'q', modified: true },
   { action: 'help', key: '/', modified: true },
@@ -35,6 +36,7 @@ export function sheetRows(mac: boolean): SheetRow[] {
     search: t.keys.search,
     prompt: t.keys.prompt,
     marks: t.keys.marks,
+    undo: t.keys.undo,
     stop: t.keys.stop,
     quit: t.keys.quit,
     help: t.keys.help,
@@ -51,7 +53,7 @@ export function sheetRows(mac: boolean): SheetRow[] {
   ];
 }
 
-type Key = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'isComposing'>;
+type Key = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey' | 'isComposing'>;
 
 /** What a key asks for, if anything. */
 export function actionOf(event: Key, mac: boolean): Action | null {
@@ -59,7 +61,8 @@ export function actionOf(event: Key, mac: boolean): Action | null {
   const modified = mac ? event.metaKey : event.ctrlKey;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const found = SHORTCUTS.find((shortcut) => shortcut.key === key && shortcut.modified === modified);
-  return found?.action ?? null;
+  // With Shift it is the opposite.
+  return found === undefined || (found.action === 'undo' && event.shiftKey) ? null : found.action;
 }
 
 /** Whether the keys of a Mac are meant. */

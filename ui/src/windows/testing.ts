@@ -22,9 +22,8 @@ export async function open(): Promise<{ backend: FakeBackend; state: WindowState
 /** To a place, or to a section of the settings: the one way to a page. */
 export async function go(page: PageName): Promise<void> {
   await user.click(screen.getByTestId(`nav-${placeOf(page)}`));
-  if (placeOf(page) !== 'settings') return;
-  await user.click(screen.getByTestId(`section-${page}`));
-  // Some are loaded when they are wanted.
+  if (placeOf(page) === 'settings') await user.click(screen.getByTestId(`section-${page}`));
+  // They are loaded when they are wanted.
   await vi.waitFor(() => { if (document.querySelector('main h1') === null) throw new Error('the page is not there yet'); });
 }
 

@@ -6,11 +6,13 @@ import { ChatDesk } from '../chat/desk.svelte';
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { Problem } from '../generated/Problem';
 import { announcer } from '../kit/announcer.svelte';
+import { toasts } from '../kit/toasts.svelte';
 import { Look } from '../look/look.svelte';
 import { FirstStart } from '../start/first-start.svelte';
 import { t } from '../strings';
 import { refusal } from '../strings/problems';
 import type { PageName } from './pages';
+import { loaded } from './parts';
 import type { Action } from './shortcuts';
 import { keepPlaces, keptPlaces, places } from './slots';
 
@@ -69,7 +71,7 @@ export class WindowState {
       this.problem = Refusal.sentence(thrown);
     }
     void this.backend.turnedTo(this.page);
-    await this.desk.list.load();
+    await this.desk.start();
   }
 
   /** Whether the side bar lies over the page, which then takes no keys and no clicks. */
@@ -87,8 +89,10 @@ export class WindowState {
   /** Shows what the tray or a notice leads to. Whoever reads the page goes on from its beginning. */
   #arrive(page: PageName): void {
     this.show(page);
-    if (page === 'chat') focus('prompt');
-    else focusTitle();
+    if (page === 'chat') return focus('prompt');
+    flushSync();
+    // Where it cannot be loaded, the page says so, and has no title.
+    void loaded(page).then(() => { if (this.page === page) focusTitle(); }, () => undefined);
   }
 
   /** From the first start to where a device is added. */
@@ -110,6 +114,18 @@ export class WindowState {
       void this.desk.open(id);
       this.show('chat');
     });
+  }
+
+  /** Deletes a chat; who takes that back stands at its row again. */
+  remove(id: number): void {
+    this.desk.remove(id, () => { focus(`chat-${String(id)}`); });
+  }
+
+  /** Ends the program, once everything was done that could still be taken back. */
+  async quit(): Promise<void> {
+    // A program that stopped does nothing more; the next one does it.
+    if (this.stopped === null) await toasts.finish();
+    await this.backend.quit();
   }
 
   /** Opens a chat that was saved as a file. */
@@ -191,6 +207,7 @@ export class WindowState {
 
   #hear(house: HouseholdView): void {
     this.house = house;
+    this.desk.coming.hear(house);
     const now = places(this.peers, house.devices.filter((d) => d.paired).map((d) => d.id));
     if (now.join(' ') === this.peers.join(' ')) return;
     this.peers = now;
@@ -217,8 +234,10 @@ export class WindowState {
       case 'stop':
         return this.#escape();
       case 'quit':
-        void this.backend.quit();
+        void this.quit();
         return true;
+      case 'undo':
+        return toasts.undoNewest();
       case 'help':
         this.help = !this.help;
         return true;

@@ -79,7 +79,7 @@ describe('chat', () => {
     expect(screen.getByTestId('hand-over').textContent).toContain('Mum’s laptop carried on (0.3 s)');
     // The one that helped first is not forgotten: three took part.
     expect(screen.getByTestId('route-ribbon').textContent).toContain('Dad’s PC helped first, then left');
-    expect(screen.getByTestId('facts').textContent).toContain('3 devices');
+    expect(screen.getByTestId('facts').textContent).toContain('Dad’s PC and Mum’s laptop helped');
   });
 
   it('shows an interrupted reply as such', async () => {

@@ -53,7 +53,7 @@ test('first start, sheets and questions, in light and dark', async ({ page, brow
     // With a memory of its own, so that each side begins anew.
     const fresh = await browser.newPage({ viewport: { width: COLUMN, height: 760 } });
     await open(fresh, { theme, isNew: true });
-    for (const step of ['first-name', 'first-share', 'first-model', 'first-devices']) {
+    for (const step of ['first-name', 'first-model', 'first-share', 'first-devices']) {
       await expect(fresh.getByTestId(step)).toBeVisible();
       // The made-up house shares already; a person who starts does not.
       if (step === 'first-share') await fresh.getByTestId(step).click();

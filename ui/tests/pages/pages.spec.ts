@@ -2,7 +2,7 @@
  *  set, a picture of each goes there. */
 import { expect, test } from '@playwright/test';
 import { fits, isGood } from './good';
-import { type Chosen, goTo, open, openConversation, PAGES, pass, TO_THE_END } from './visit';
+import { type Chosen, FIRST_STEPS, goTo, leaveStep, open, openConversation, PAGES, pass, TO_THE_END } from './visit';
 
 const LOOKS: { name: string; chosen: Chosen; zoom?: number }[] = [
   { name: 'light', chosen: { theme: 'light' } },
@@ -29,9 +29,10 @@ for (const { name: look, chosen, width, height } of NARROW) {
   test(`every page fits in ${look}`, async ({ page }) => {
     await page.setViewportSize({ width, height });
     await open(page, { ...chosen, isNew: true });
-    for (const step of ['name', 'share', 'model', 'others']) {
+    for (const step of FIRST_STEPS) {
+      if (step === 'share') await page.getByTestId('first-limits').click();
       await fits(page, look, `first-start-${step}`);
-      await page.getByTestId('first-skip').click();
+      await leaveStep(page, step);
     }
     await fits(page, look, 'new-chat');
     await openConversation(page);

@@ -17,18 +17,24 @@ for (const theme of THEMES) {
     // The download is still under way when its picture is taken.
     await open(page, { theme, isNew: true, byHand: true });
     await isGood(page, theme, 'first-start-name');
-    await page.getByTestId('first-next').click();
-    await expect(page.getByTestId('first-share')).toBeVisible();
-    await isGood(page, theme, 'first-start-share');
+    const size = () => page.getByTestId('first-start').boundingBox();
+    const first = await size();
     await page.getByTestId('first-next').click();
     await expect(page.getByTestId('first-model')).toBeVisible();
     await isGood(page, theme, 'first-start-model');
+    expect(await size(), 'the card is where it was, and as large').toEqual(first);
     await page.getByTestId('first-next').click();
     await pass(page, 1);
+    await expect(page.getByTestId('first-share')).toBeVisible();
     await pass(page, 25);
+    await expect(page.getByTestId('strip')).toHaveText(/Qwen3 4B is coming: 10%, 54 seconds left\./);
+    await page.getByTestId('first-limits').click();
+    await isGood(page, theme, 'first-start-share');
+    expect(await size(), 'also while something comes, and with more in it').toEqual(first);
+    await page.getByTestId('first-next').click();
     await expect(page.getByTestId('first-devices')).toBeVisible();
-    await expect(page.getByTestId('download')).toBeVisible();
     await isGood(page, theme, 'first-start-others');
+    expect(await size(), 'and at the end').toEqual(first);
     await say(page, 'a story');
     await pass(page, TO_THE_END);
     await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'finished');

@@ -2,7 +2,7 @@
  *  2.5.8), and a name of 64 letters takes the place of nothing else. */
 import { expect, type Page, test } from '@playwright/test';
 import { fits } from './good';
-import { goTo, open, openConversation, PAGES } from './visit';
+import { FIRST_STEPS, goTo, leaveStep, open, openConversation, PAGES } from './visit';
 
 const TARGET_MIN = 24;
 const LONG_NAME = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbea';
@@ -26,9 +26,9 @@ for (const width of [1100, 420]) {
   test(`everything that is pressed is large enough, ${String(width)} wide`, async ({ page }) => {
     await page.setViewportSize({ width, height: 800 });
     await open(page, { isNew: true });
-    for (const step of ['name', 'share', 'model', 'others']) {
+    for (const step of FIRST_STEPS) {
       expect.soft(await tooSmall(page), `first start, ${step}`).toEqual([]);
-      await page.getByTestId('first-skip').click();
+      await leaveStep(page, step);
     }
     await openConversation(page, 'Why leaves');
     await page.getByTestId('timeline').last().locator('summary').click();

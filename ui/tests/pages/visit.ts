@@ -37,6 +37,14 @@ export async function open(page: Page, { theme, language, size, isNew = false, p
   await expect(page.getByTestId('prompt')).toBeVisible();
 }
 
+/** The questions of the first start, in order. */
+export const FIRST_STEPS = ['name', 'model', 'share', 'others'] as const;
+
+/** Answers a question of the first start so that nothing is downloaded. */
+export async function leaveStep(page: Page, step: (typeof FIRST_STEPS)[number]): Promise<void> {
+  await page.getByTestId(step === 'model' ? 'first-skip' : 'first-next').click();
+}
+
 /** Lets the time of so many tokens pass in a household whose time stands (`byHand`). A tenth of a download takes 25. */
 export async function pass(page: Page, tokens: number): Promise<void> {
   await page.evaluate((count) => {

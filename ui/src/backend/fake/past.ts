@@ -67,7 +67,7 @@ export function pastReplies(house: HouseholdView): PastReplyView[] {
   const failover = { from: dad ?? '', to: mum ?? '', pause_ms: 310, after_tokens: 96 };
   const done = { kind: 'done' as const, tokens: 137, speed: { first_token_ms: 412, tokens_per_second: 19 } };
   const reply = (minutes: number, values: Partial<PastReplyView>): PastReplyView =>
-    ({ began: now - minutes * 60, model: 'qwen2.5-7b', prompt_tokens: 24, route, happened: [], end: done, ...values });
+    ({ began: now - minutes * 60, model: 'Qwen2.5 7B', prompt_tokens: 24, route, happened: [], end: done, ...values });
   return [
     reply(2, { happened: [{ kind: 'lost', device: dad ?? '' }, { kind: 'took_over', failover, route: without }] }),
     reply(9, { model: 'ember', route: routeOf(house, true) }),
@@ -82,19 +82,19 @@ export function pipelineOf(house: HouseholdView): PipelineView {
   const route = routeOf(house, false);
   const isShared = route.legs.some((leg) => !leg.local);
   const { alone, together } = PREDICTED;
-  const running: PastReplyView = { began: Math.floor(Date.now() / 1000), model: 'qwen2.5-7b', prompt_tokens: 24, route, happened: [], end: { kind: 'under_way' } };
+  const running: PastReplyView = { began: Math.floor(Date.now() / 1000), model: 'Qwen2.5 7B', prompt_tokens: 24, route, happened: [], end: { kind: 'under_way' } };
   return {
     pooling: 'when_faster',
     last: {
-      model: 'qwen2.5-7b', prompt_tokens: 24, because: 'It is faster together.', route, topology: 'a boomerang', alone,
+      model: 'Qwen2.5 7B', prompt_tokens: 24, because: 'It is faster together.', route, topology: 'a boomerang', alone,
       alone_impossible: null, pooled: together && isShared ? { route, prediction: together } : null, whole: null, left_out: [], by_cable: null,
       went: house.sharing.answering ? null : { first_token_ms: 412, tokens_per_second: isShared ? 19 : 7 },
     },
     measured: [],
     placement: null,
     gains: [
-      { device_id: DAD, device: 'Dad’s PC', model: 'qwen2.5-7b', with_it: 20, without_it: 9.1, measured: true },
-      { device_id: '0lddellx5n2kq7rw', device: 'Old Dell', model: 'qwen2.5-7b', with_it: 12.3, without_it: 20, measured: false },
+      { device_id: DAD, device: 'Dad’s PC', model: 'Qwen2.5 7B', with_it: 20, without_it: 9.1, measured: true },
+      { device_id: '0lddellx5n2kq7rw', device: 'Old Dell', model: 'Qwen2.5 7B', with_it: 12.3, without_it: 20, measured: false },
     ],
     past: [...(house.sharing.answering ? [running] : []), ...pastReplies(house)],
   };

@@ -14,6 +14,11 @@ export function fitWords({ kind, devices }: FitView): string {
   return { here: t.models.fitHere, nowhere: t.models.fitNot, unknown: t.models.fitUnknown }[kind];
 }
 
+/** Whether an entry is the one to begin with here. Where none fits, the smallest is recommended; that fits nobody. */
+export function isBestFit({ recommended, fit }: CatalogueView): boolean {
+  return recommended && (fit.kind === 'here' || fit.kind === 'with');
+}
+
 /** What a model of the catalogue is good for, in the window's language where it is known. */
 export function aboutWords(entry: CatalogueView): string {
   return locale.startsWith('de') ? entry.about_de : entry.about_en;
@@ -37,6 +42,11 @@ export function stateWords(download: DownloadView): string {
   if (state !== 'loading' || rate === null) return t.models.states[state];
   const pace = t.models.pace(bytes(rate));
   return left === null ? pace : `${pace}, ${timeLeft(left)}`;
+}
+
+/** How long it still takes: `4 minutes left`; empty while nobody knows. */
+export function timeLeftWords({ seconds_left: left }: DownloadView): string {
+  return left === null ? '' : timeLeft(left);
 }
 
 /** What the download with this key does, where another list shows it: on its way, or why it is not. */

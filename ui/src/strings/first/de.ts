@@ -1,0 +1,35 @@
+/** What the first start says, in German. */
+import type { Strings } from '../index';
+
+export const first: Strings['first'] = {
+  label: 'Erster Start',
+  step: (at, of) => `${String(at)} von ${String(of)}`,
+  stepLabel: (at, of) => `Schritt ${String(at)} von ${String(of)}`,
+  name: 'Wie heißt dieser Computer?',
+  nameText: 'Willkommen! Die anderen zu Hause sehen diesen Namen.',
+  nameField: 'Name',
+  model: 'Gib ihm etwas zum Denken',
+  modelText: 'Dieses Modell passt am besten zu deinem Computer. Es kommt einmal, wird geprüft und geht dann ohne Internet.',
+  modelNone: 'Hier ist keines zu empfehlen. Du kannst später eines hinzufügen, unter Modelle.',
+  modelSize: (free) => `von ${free}, die frei sind`,
+  modelSizeOnly: 'einmal herunterzuladen',
+  modelGet: 'Laden und weiter',
+  modelWithout: 'Nur der Geschichtenerzähler',
+  modelHere: 'Es ist schon da.',
+  modelComing: 'Es kommt. Wie weit es ist, steht über dem Nachrichtenfeld.',
+  share: 'Auch den anderen helfen?',
+  shareText: 'Wenn dieser Computer nichts zu tun hat, kann er Antworten auf den anderen schneller machen.',
+  shareLimits: (memory, streams) =>
+    `Aus, bis du es sagst. Nur Geräte, die du koppelst und denen du vertraust, können ihn benutzen, mit höchstens ${memory} Arbeitsspeicher und ${streams === 1 ? 'einer Antwort' : `${String(streams)} Antworten`} gleichzeitig.`,
+  shareWhen: 'Wann es von selbst pausiert',
+  shareLater: 'Das alles lässt sich später ändern, unter Einstellungen.',
+  others: 'Wer ist noch zu Hause?',
+  othersText: 'Installiere Inglenook auch dort, und kopple die beiden einmal mit sechs Ziffern. Das geht jederzeit.',
+  othersSeen: 'In diesem Netz gesehen:',
+  othersNone: 'Noch ist kein anderer Computer mit Inglenook zu sehen.',
+  othersGo: 'Computer hinzufügen',
+  next: 'Weiter',
+  done: 'Losreden',
+  skipAll: 'Jetzt nicht',
+  chatWorks: 'Du kannst unten gleich losreden: Ein kleiner Geschichtenerzähler, Ember, ist eingebaut.',
+};

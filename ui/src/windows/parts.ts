@@ -1,0 +1,29 @@
+/** The pages beside the first one. Each is loaded when it is opened, and then kept. */
+import type { PageName } from './pages';
+
+/** Loads a part once. One that could not be loaded is tried again the next time. */
+export function part<Part>(load: () => Promise<{ default: Part }>): () => Promise<Part> {
+  let kept: Promise<Part> | null = null;
+  return () => {
+    kept ??= load().then((module) => module.default, (thrown: unknown) => {
+      kept = null;
+      throw thrown;
+    });
+    return kept;
+  };
+}
+
+export const PARTS = {
+  devices: part(() => import('../devices/HouseholdPage.svelte')),
+  models: part(() => import('../pages/ModelsPage.svelte')),
+  settings: part(() => import('../pages/SettingsPage.svelte')),
+  sharing: part(() => import('../pages/SharingPage.svelte')),
+  privacy: part(() => import('../pages/PrivacyPage.svelte')),
+  port: part(() => import('../pages/PortPage.svelte')),
+  checks: part(() => import('../pages/ChecksPage.svelte')),
+} satisfies Record<Exclude<PageName, 'chat'>, () => Promise<unknown>>;
+
+/** Resolves once a page can be drawn. */
+export async function loaded(page: PageName): Promise<void> {
+  if (page !== 'chat') await PARTS[page]();
+}
