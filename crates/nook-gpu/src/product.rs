@@ -223,10 +223,7 @@ impl Commands {
         let layout = matrix.layout;
         let name = format!("lookup {:?}", layout.format);
         let kernel = self.gpu().clone().kernel(&name, |gpu| {
-            let head = if layout.bytes { BYTES } else { FLOATS };
-            let template = [head, include_str!("shaders/lookup.wgsl")].concat();
-            let source = expand(&template, &layout.values());
-            Kernel::build(gpu, &name, source, matrix.bindings("rrrw"))
+            Kernel::build(gpu, &name, lookup_source(&layout), matrix.bindings("rrrw"))
         })?;
         let units = layout.units(matrix.columns).div_ceil(64) as u32;
         for piece in &matrix.pieces {
@@ -286,6 +283,12 @@ pub(crate) fn source(layout: &Layout, form: Form, subgroup: bool, aligned: bool)
     let input = if layout.bytes { "" } else { include_str!("shaders/floats_input.wgsl") };
     let head = if layout.bytes { BYTES } else { FLOATS };
     expand(&[head, input, body].concat(), &values)
+}
+
+/// The text of the kernel that looks rows up.
+pub(crate) fn lookup_source(layout: &Layout) -> String {
+    let head = if layout.bytes { BYTES } else { FLOATS };
+    expand(&[head, include_str!("shaders/lookup.wgsl")].concat(), &layout.values())
 }
 
 fn params(matrix: &Matrix, piece: &Piece, n: u32) -> [u32; 10] {

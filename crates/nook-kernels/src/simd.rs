@@ -84,6 +84,8 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn mul_int(a: Self::I, b: Self::I) -> Self::I;
     /// For each lane: `sum` and the two products of its halves of `a` and `b`, as i16.
     unsafe fn dot_pairs(sum: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// The f32 whose bits each i32 is.
+    unsafe fn from_bits(x: Self::I) -> Self::F;
     /// Each i32 as f32, rounded to the nearest, halves to even.
     unsafe fn to_f32(x: Self::I) -> Self::F;
     /// For each lane: `sum` and the four products of its bytes of `w` (0 to 127) and `x` (-127 to

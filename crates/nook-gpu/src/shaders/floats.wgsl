@@ -6,7 +6,7 @@ struct Params {
     out_rows: u32,   // rows of the whole matrix
     first: u32,      // first row of this piece
     bits_at: u32,
-    scales_at: u32,  // where the exponents begin, in words
+    scales_at: u32,  // where the sections begin, in words
     heads_at: u32,
     zero: u32,       // 0, which no compiler knows
     columns: u32,    // columns of a row: the last chunk may be filled up with zeros
@@ -17,7 +17,7 @@ struct Params {
 
 struct Chunk { a: vec4<f32>, b: vec4<f32> }
 
-#if E2M1
+#if NVFP4
 // Twice the number that four bits stand for, for each of four nibbles.
 fn small(q: vec4<u32>) -> vec4<f32> {
     let exponent = (q >> vec4<u32>(1u)) & vec4<u32>(3u);
@@ -27,7 +27,7 @@ fn small(q: vec4<u32>) -> vec4<f32> {
 }
 #end
 
-#if E2M1
+#if NVFP4
 // The eight nibbles of a word times `scale`.
 fn eight(w: u32, scale: f32) -> Chunk {
     let shift = vec4<u32>(0u, 4u, 8u, 12u);
@@ -96,13 +96,6 @@ fn chunk(i: u32) -> Chunk {
     let even = bitcast<vec4<f32>>(w << vec4<u32>(16u));
     let odd = bitcast<vec4<f32>>(w & top);
     return Chunk(vec4<f32>(even.x, odd.x, even.y, odd.y), vec4<f32>(even.z, odd.z, even.w, odd.w));
-#end
-#if MXFP4
-    let block = i / 4u;
-    let exponent = (weights[p.scales_at + block / 4u] >> (8u * (block & 3u))) & 255u;
-    // The smallest two powers have no exponent bits of their own (they are subnormal).
-    let scale = bitcast<f32>(select((exponent - 1u) << 23u, 0x00200000u << exponent, exponent < 2u));
-    return eight(weights[i], scale);
 #end
 #if NVFP4
     let byte = (extra(i >> 2u) >> (8u * ((i >> 1u) & 1u))) & 255u;

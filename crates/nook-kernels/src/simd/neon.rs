@@ -165,6 +165,12 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    unsafe fn from_bits(x: int32x4_t) -> float32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe { vreinterpretq_f32_s32(x) }
+    }
+
+    #[inline(always)]
     unsafe fn to_f32(x: int32x4_t) -> float32x4_t {
         // SAFETY: see the top of this implementation.
         unsafe { vcvtq_f32_s32(x) }

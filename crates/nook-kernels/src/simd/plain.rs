@@ -164,6 +164,11 @@ impl Simd for Plain {
     }
 
     #[inline(always)]
+    unsafe fn from_bits(x: Self::I) -> Self::F {
+        x.map(|bits| f32::from_bits(bits as u32))
+    }
+
+    #[inline(always)]
     unsafe fn to_f32(x: Self::I) -> Self::F {
         x.map(|x| x as f32)
     }

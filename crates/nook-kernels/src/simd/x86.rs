@@ -164,6 +164,12 @@ macro_rules! simd_256 {
             }
 
             #[inline(always)]
+            unsafe fn from_bits(x: __m256i) -> __m256 {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_castsi256_ps(x) }
+            }
+
+            #[inline(always)]
             unsafe fn to_f32(x: __m256i) -> __m256 {
                 // SAFETY: see the top of this implementation.
                 unsafe { _mm256_cvtepi32_ps(x) }
@@ -345,6 +351,12 @@ impl Simd for Avx512 {
     unsafe fn dot_pairs(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: see the top of this implementation.
         unsafe { _mm512_dpwssd_epi32(sum, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_bits(x: __m512i) -> __m512 {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_castsi512_ps(x) }
     }
 
     #[inline(always)]

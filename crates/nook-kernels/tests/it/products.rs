@@ -32,7 +32,11 @@ fn file_bytes(format: Format, rows: usize, columns: usize, random: &mut StdRng) 
         Format::Tq1_0 => &[53],
         Format::Tq2_0 => &[65],
         Format::Iq1M => &[55],
-        Format::Mxfp4 => &[0],
+        Format::Mxfp4 => {
+            // Every exponent but the greatest ones, whose sums would be infinite.
+            bytes.chunks_exact_mut(format.bytes()).for_each(|block| block[0] %= 192);
+            &[]
+        }
         Format::Nvfp4 => &[0, 1, 2, 3],
         _ => &[1, 3],
     };
@@ -58,6 +62,18 @@ type Piece = (i32, i32, Vec<i32>);
 fn bell(nibbles: Vec<i32>) -> Vec<i32> {
     let values = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
     nibbles.iter().map(|q| values[*q as usize]).collect()
+}
+
+/// Twice what nibbles stand for in `MXFP4`.
+fn four_bit_floats(nibbles: Vec<i32>) -> Vec<i32> {
+    let values = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+    nibbles.iter().map(|q| values[*q as usize]).collect()
+}
+
+/// Numbers of a unit of `TQ2_0`.
+fn ternary(block: &[u8], unit: usize) -> Vec<i32> {
+    let bytes = &block[32 * (unit / 4)..][..32];
+    bytes.iter().map(|byte| i32::from(byte >> (2 * (unit % 4)) & 3) - 1).collect()
 }
 
 /// Takes one row of file blocks apart, from the layouts of llama.cpp's `ggml-common.h`.
@@ -109,6 +125,14 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
                 pieces = (0..16).map(|piece| three_bits(block, piece)).collect();
             }
             Format::Iq4Nl => pieces.push((1, 0, bell(nibbles(2)))),
+            Format::Mxfp4 => {
+                d = 2f64.powi(i32::from(block[0]) - 128) as f32;
+                pieces.push((1, 0, four_bit_floats(nibbles(1))));
+            }
+            Format::Tq2_0 => {
+                d = half(block, 64);
+                pieces = (0..8).map(|unit| (1, 0, ternary(block, unit))).collect();
+            }
             Format::Iq4Xs => {
                 for unit in 0..8 {
                     let low = block[4 + unit / 2] >> (4 * (unit % 2)) & 15;
@@ -220,7 +244,9 @@ fn float_product(weights: &[f32], x: &[f32]) -> f32 {
     lanes[0]
 }
 
-const PACKED: [Format; 12] = [
+const PACKED: [Format; 14] = [
+    Format::Mxfp4,
+    Format::Tq2_0,
     Format::Q2K,
     Format::Q3K,
     Format::Iq4Nl,

@@ -59,7 +59,6 @@ fn head(format: Format, block: &[u8]) -> u16 {
         block,
         match format {
             Format::Tq1_0 => 52,
-            Format::Tq2_0 => 64,
             _ => 0,
         },
     )
@@ -71,7 +70,6 @@ fn part(format: Format, block: &[u8], k: usize) -> Part {
     let nibble = |byte: u8| u16::from((byte >> (4 * (k % 2))) & 15);
     match format {
         Format::Tq1_0 => digits(|column| tq1_digit(block, 32 * k + column)),
-        Format::Tq2_0 => digits(|column| (block[32 * (k / 4) + column] >> (2 * (k % 4))) & 3),
         Format::Nvfp4 => Part { words: nvfp4(block, k), scales: short(block, 2 * k) },
         Format::Iq1S => {
             Part { words: [word(block, 2 + 4 * k), 0, 0, 0], scales: short(block, 34 + 2 * k) }
