@@ -3,14 +3,15 @@
 //! Sixteen rows of a matrix form a **panel**; a lane of a vector register is a row of it. Within a
 //! panel, block follows block along the columns, and in a block the bytes of the sixteen rows are
 //! interleaved in groups of four columns, the unit of a byte dot product. A block is a head (scales
-//! of the sixteen rows) and **units** of 32 columns ([`planes`]). Packing keeps every bit of the
-//! file and spreads only the 6-bit scales of Q4_K and Q5_K to bytes: at most 2.8 % more than the
-//! file.
+//! of the sixteen rows) and **units** of 32 columns ([`planes`], and [`codes`] where the numbers are
+//! rows of a codebook). Packing keeps every bit of the file and spreads only the 6-bit scales of
+//! Q4_K and Q5_K to bytes: at most 2.8 % more than the file.
 //!
 //! A weight is `d * scale * (q - zero) - m * minimum`: `d` and `m` are the f16 numbers of a block
-//! (`d` of MXFP4 is a power of two), and `scale` and `minimum` small integers of a **piece** of it
-//! (16 or 32 numbers; both are 1 where a block has no scales of pieces). One product is defined as
-//! ([`kernel`] computes it, sixteen rows and several activations at once):
+//! (`d` of MXFP4 is a power of two, that of IQ2 and IQ3 a fraction of the f16), and `scale` and
+//! `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1 where a block has no
+//! scales of pieces). One product is defined as ([`kernel`] computes it, sixteen rows and several
+//! activations at once):
 //!
 //! ```text
 //! for each block, in order:
@@ -27,6 +28,7 @@
 
 #![allow(unsafe_code, reason = "the unsafe interface of the kernels")]
 
+pub(crate) mod codes;
 pub(crate) mod formats;
 pub(crate) mod kernel;
 pub(crate) mod planes;
@@ -45,6 +47,7 @@ macro_rules! with_packing {
             super_block: Q2K, Q3K, Q4K, Q5K, Q6K;
             uneven: Iq4Nl, Iq4Xs, Mxfp4;
             ternary: Tq2_0;
+            codebook: Iq2Xxs, Iq2Xs, Iq2S, Iq3Xxs, Iq3S;
         )
     };
     (

@@ -22,7 +22,7 @@ struct Parts {
 pub(crate) fn repack(layout: &Layout, rows: usize, columns: usize, bytes: &[u8]) -> Vec<u32> {
     let sections = layout.sections(rows, columns);
     let mut out = vec![0u32; sections.end];
-    if layout.bytes {
+    if layout.bytes && !layout.codes {
         let blocks = bytes.chunks_exact(layout.format.bytes());
         for (index, block) in blocks.enumerate() {
             put_block(layout, &sections, index, block, &mut out);

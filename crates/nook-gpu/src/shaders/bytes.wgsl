@@ -33,6 +33,8 @@ fn uneven(word: u32) -> u32 {
 }
 #end
 
+#if TABLE
+#else
 fn quants(i: u32) -> Quants {
     var a = vec4<u32>(0u);
     var b = vec4<u32>(0u);
@@ -87,6 +89,7 @@ fn scales(i: u32) -> vec4<i32> {
     return vec4<i32>(1, 1, ${MINIMUM}, ${MINIMUM});
 #end
 }
+#end
 
 // `d` and `m` of a block.
 fn head(j: u32) -> vec2<f32> {
@@ -101,7 +104,12 @@ fn head(j: u32) -> vec2<f32> {
 #end
 #if HEAD_HALVES
     let both = unpack2x16float(weights[p.heads_at + (j >> 1u)]);
-    return vec2<f32>(select(both.x, both.y, (j & 1u) == 1u), 0.0);
+    let d = select(both.x, both.y, (j & 1u) == 1u);
+#if TABLE
+    return vec2<f32>(d * ${FRACTION}, 0.0);
+#else
+    return vec2<f32>(d, 0.0);
+#end
 #end
 }
 

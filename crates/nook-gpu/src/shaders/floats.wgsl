@@ -25,9 +25,7 @@ fn small(q: vec4<u32>) -> vec4<f32> {
     let size = select((mantissa + vec4<u32>(2u)) << (exponent - vec4<u32>(1u)), mantissa, exponent == vec4<u32>(0u));
     return select(vec4<f32>(size), -vec4<f32>(size), (q & vec4<u32>(8u)) != vec4<u32>(0u));
 }
-#end
 
-#if NVFP4
 // The eight nibbles of a word times `scale`.
 fn eight(w: u32, scale: f32) -> Chunk {
     let shift = vec4<u32>(0u, 4u, 8u, 12u);
@@ -53,33 +51,12 @@ fn extra(u: u32) -> u32 { return half_of(weights[p.scales_at + (u >> 1u)], u); }
 // The low half of a word, or the high one of an odd `i`.
 fn half_of(w: u32, i: u32) -> u32 { return (w >> (16u * (i & 1u))) & 0xffffu; }
 
-// Four choices of two bits, or of three.
+// Four choices of two bits.
 fn pairs(code: u32) -> vec4<u32> { return (vec4<u32>(code) >> vec4<u32>(0u, 2u, 4u, 6u)) & vec4<u32>(3u); }
-fn threes(code: u32) -> vec4<u32> { return (vec4<u32>(code) >> vec4<u32>(0u, 3u, 6u, 9u)) & vec4<u32>(7u); }
 
 #if TABLE
-@group(0) @binding(4) var<storage, read> table: array<u32>;   // rows of the codebook, two in a word
+@group(0) @binding(${TABLE_AT}) var<storage, read> table: array<u32>;   // rows of the codebook, two in a word
 fn row(number: u32) -> u32 { return half_of(table[number >> 1u], number); }
-
-// The values of choices.
-fn steps(choices: vec4<u32>) -> vec4<f32> {
-#if IQ2
-    return vec4<f32>(17u * choices + (choices >> vec4<u32>(1u)) + vec4<u32>(8u));
-#else
-#if IQ3_S
-    return vec4<f32>(2u * choices + vec4<u32>(1u));
-#else
-    return vec4<f32>(8u * choices + 2u * ((choices + vec4<u32>(1u)) >> vec4<u32>(3u)) + vec4<u32>(4u));
-#end
-#end
-}
-
-// Seven signs and the eighth that makes the number of negative ones even.
-fn eighth(seven: u32) -> u32 { return seven | ((countOneBits(seven) & 1u) << 7u); }
-
-fn signed4(values: vec4<f32>, signs: u32) -> vec4<f32> {
-    return select(values, -values, (vec4<u32>(signs) & vec4<u32>(1u, 2u, 4u, 8u)) != vec4<u32>(0u));
-}
 #end
 
 fn chunk(i: u32) -> Chunk {
@@ -133,49 +110,5 @@ fn chunk(i: u32) -> Chunk {
 #end
     let shift = select(-0.875, -1.125, negative);
     return Chunk(scale * (vec4<f32>(pairs(code)) + shift), scale * (vec4<f32>(pairs(code >> 8u)) + shift));
-#end
-#if IQ2
-    let u = i >> 2u;
-    let k = i & 3u;
-#if IQ2_XXS
-    let packed = weights[2u * u + 1u];
-    let code = row((weights[2u * u] >> (8u * k)) & 255u);
-    let signs = eighth((packed >> (7u * k)) & 127u);
-    let scale = packed >> 28u;
-#else
-#if IQ2_XS
-    let packed = half_of(weights[i >> 1u], i);
-    let code = row(packed & 511u);
-    let signs = eighth(packed >> 9u);
-    let more = weights[p.scales_at + (u >> 2u)] >> (8u * (u & 3u));
-#else
-    let high = extra(u);
-    let code = row(((weights[2u * u] >> (8u * k)) & 255u) | (((high >> (2u * k)) & 3u) << 8u));
-    let signs = weights[2u * u + 1u] >> (8u * k);
-    let more = high >> 8u;
-#end
-    let scale = (more >> (4u * (k >> 1u))) & 15u;
-#end
-    let d = head(i >> 5u) * (0.5 + f32(scale)) * 0.25;
-    return Chunk(signed4(d * steps(pairs(code)), signs), signed4(d * steps(pairs(code >> 8u)), signs >> 4u));
-#end
-#if IQ3
-    let u = i >> 2u;
-    let k = i & 3u;
-    let both = half_of(weights[3u * u + (k >> 1u)], k);
-    let packed = weights[3u * u + 2u];
-#if IQ3_S
-    let more = extra(u);
-    let first = row((both & 255u) | (((more >> (2u * k)) & 1u) << 8u));
-    let second = row((both >> 8u) | (((more >> (2u * k + 1u)) & 1u) << 8u));
-    let signs = packed >> (8u * k);
-    let d = head(i >> 5u) * f32(1u + 2u * ((more >> 8u) & 15u));
-#else
-    let first = row(both & 255u);
-    let second = row(both >> 8u);
-    let signs = eighth((packed >> (7u * k)) & 127u);
-    let d = head(i >> 5u) * (0.5 + f32(packed >> 28u)) * 0.5;
-#end
-    return Chunk(signed4(d * steps(threes(first)), signs), signed4(d * steps(threes(second)), signs >> 4u));
 #end
 }

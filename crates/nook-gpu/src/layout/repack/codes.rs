@@ -3,7 +3,7 @@
 
 use nook_kernels::Format;
 
-use super::super::{CHUNK, CODED, Layout, Sections, UNIT};
+use super::super::{Layout, Sections, UNIT};
 
 /// What belongs to 32 columns of a block.
 struct Part {
@@ -13,7 +13,7 @@ struct Part {
     scales: u16,
 }
 
-/// One row, whose first chunk of 8 columns is number `unit` of the piece.
+/// One row, whose first unit is number `unit` of the piece.
 pub(super) fn put_row(
     layout: &Layout,
     sections: &Sections,
@@ -24,7 +24,7 @@ pub(super) fn put_row(
     let format = layout.format;
     let parts = format.elements() / UNIT;
     for (index, block) in row.chunks_exact(format.bytes()).enumerate() {
-        let first = unit / CODED + index * parts;
+        let first = unit * layout.unit / UNIT + index * parts;
         for k in 0..parts {
             let Part { words, scales } = part(format, block, k);
             let (at, quants) = (first + k, layout.quants);
@@ -39,7 +39,7 @@ pub(super) fn put_row(
                 _ => {}
             }
         }
-        let j = unit * CHUNK / format.elements() + index;
+        let j = unit / layout.block_units + index;
         match layout.heads {
             super::Heads::Halves => {
                 out[sections.heads + j / 2] |= u32::from(head(format, block)) << (16 * (j % 2));
