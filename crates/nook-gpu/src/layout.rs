@@ -9,14 +9,13 @@
 //! | quants | unit | 32 numbers of 4 bits (columns 0-15 in the low halves of 16 bytes) or 8 |
 //! | bits | unit | further bits: pairs in two words, single bits in one; group of four columns `g` at bit `2 g` or `g` of each byte |
 //! | scales | unit | 16 bits: scale and minimum, or the scales of both halves (super-blocks only) |
-//! | heads | block | `d`, or `d` and `m`, in half precision |
+//! | heads | block | `d`, or `d` and `m`, in half precision; the exponent of MXFP4 |
 //!
 //! A unit is 32 columns. Formats that are multiplied as numbers have units of 8 columns, the last
-//! filled up with zeros, and `scales` holds the exponents of MXFP4. Those among them whose blocks
-//! have codes (ternary digits, rows of a codebook) have the words of 32 columns together in
-//! `quants`, as the file has them, and what does not fill words in `scales`; the codebook is a
-//! buffer of its own ([`Layout::table`]). Every bit of the file is kept; super-blocks grow by at
-//! most 6 %, but for TQ1_0, whose digits take two bits here: 22 %.
+//! filled up with zeros. Where blocks have codes (ternary digits, rows of a codebook), `quants` has
+//! the words of 32 columns together, as the file has them, and `scales` what does not fill words;
+//! the codebook is a buffer of its own ([`Layout::table`]). Every bit of the file is kept;
+//! super-blocks grow by at most 6 %, but for TQ1_0, whose digits take two bits here: 22 %.
 
 mod repack;
 
@@ -31,9 +30,6 @@ pub(crate) const UNIT: usize = 32;
 
 /// Columns of a unit of the others.
 pub(crate) const CHUNK: usize = 8;
-
-/// Chunks whose codes lie together.
-const CODED: usize = UNIT / CHUNK;
 
 /// Words that every section begins at a multiple of.
 const SECTION_WORDS: usize = 4;
@@ -87,6 +83,8 @@ enum Heads {
     Halves,
     /// `d` and `m` in a word.
     Pairs,
+    /// The exponent of `d`, four in a word.
+    Exponents,
     /// Two words: four times 12 bits of scales and 4 bits of `d` above them.
     Mixed,
 }
@@ -137,31 +135,34 @@ impl Layout {
             heads,
             ..number(quants)
         };
+        let looked_up =
+            |quants, scales| Self { codes: true, ..coarse(quants, 0, scales, Heads::Halves, 0) };
         match format {
             Format::F32 => number(8),
             Format::F16 | Format::Bf16 => number(4),
-            Format::Mxfp4 => Self { scales: Scales::Bytes, ..number(1) },
             Format::Nvfp4 => coded(4, Scales::Shorts, Heads::None),
-            Format::Tq1_0 | Format::Tq2_0 => coded(2, Scales::None, Heads::Halves),
+            Format::Tq1_0 => coded(2, Scales::None, Heads::Halves),
             Format::Iq1S => coded(1, Scales::Shorts, Heads::Halves),
             Format::Iq1M => coded(1, Scales::Shorts, Heads::Mixed),
-            Format::Iq2Xxs => coded(2, Scales::None, Heads::Halves),
-            Format::Iq2Xs => coded(2, Scales::Bytes, Heads::Halves),
-            Format::Iq2S => coded(2, Scales::Shorts, Heads::Halves),
-            Format::Iq3Xxs => coded(3, Scales::None, Heads::Halves),
-            Format::Iq3S => coded(3, Scales::Shorts, Heads::Halves),
+            Format::Iq2Xxs => looked_up(2, Scales::None),
+            Format::Iq2Xs => looked_up(2, Scales::Bytes),
+            Format::Iq2S => looked_up(2, Scales::Shorts),
+            Format::Iq3Xxs => looked_up(3, Scales::None),
+            Format::Iq3S => looked_up(3, Scales::Shorts),
             Format::Q4_0 => fine(4, 0, Heads::Halves, 8),
             Format::Q4_1 => fine(4, 0, Heads::Pairs, 0),
             Format::Q5_0 => fine(4, 1, Heads::Halves, 16),
             Format::Q5_1 => fine(4, 1, Heads::Pairs, 0),
             Format::Q8_0 => fine(8, 0, Heads::Halves, 0),
             Format::Iq4Nl => fine(4, 0, Heads::Halves, 0),
+            Format::Mxfp4 => fine(4, 0, Heads::Exponents, 0),
             Format::Q4K => coarse(4, 0, Scales::WithMinimum, Heads::Pairs, 0),
             Format::Q5K => coarse(4, 1, Scales::WithMinimum, Heads::Pairs, 0),
             Format::Q6K => coarse(4, 2, Scales::Signed, Heads::Halves, 32),
             Format::Q2K => coarse(0, 2, Scales::Nibbles, Heads::Pairs, 0),
             Format::Q3K => coarse(0, 3, Scales::Signed, Heads::Halves, 4),
             Format::Iq4Xs => coarse(4, 0, Scales::Signed, Heads::Halves, 0),
+            Format::Tq2_0 => coarse(0, 2, Scales::None, Heads::Halves, 1),
         }
     }
 
@@ -186,15 +187,16 @@ impl Layout {
     pub(crate) fn sections(&self, rows: usize, columns: usize) -> Sections {
         let units = rows * self.units(columns);
         let begin = |words: usize| words.next_multiple_of(SECTION_WORDS);
-        let quants = if self.codes { units / CODED * self.quants } else { units * self.quants };
+        let parts = units * self.unit / UNIT;
+        let quants = self.quants * if self.codes { parts } else { units };
         let bits = begin(quants);
         let scales = begin(bits + units * self.bits);
         let heads = begin(
             scales
                 + match self.scales {
                     Scales::None => 0,
-                    Scales::Bytes => units.div_ceil(4 * CODED),
-                    Scales::Shorts => units.div_ceil(2 * CODED),
+                    Scales::Bytes => parts.div_ceil(4),
+                    Scales::Shorts => parts.div_ceil(2),
                     _ => units.div_ceil(2),
                 },
         );
@@ -204,6 +206,7 @@ impl Layout {
                 Heads::None => 0,
                 Heads::Halves => blocks.div_ceil(2),
                 Heads::Pairs => blocks,
+                Heads::Exponents => blocks.div_ceil(4),
                 Heads::Mixed => 2 * blocks,
             };
         Sections { bits, scales, heads, end: begin(end) }
@@ -214,11 +217,23 @@ impl Layout {
         4 * self.sections(rows, columns).end as u64
     }
 
+    /// What `d` of the file is multiplied with, where the file has fractions as scales and the
+    /// kernels odd numbers.
+    fn fraction(&self) -> &'static str {
+        match self.format {
+            Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S => "0.125",
+            Format::Iq3Xxs => "0.25",
+            _ => "1.0",
+        }
+    }
+
     /// What the templates of kernels are told.
     pub(crate) fn values(&self) -> Values {
         let is = |yes: bool| u32::from(yes);
         let bell = matches!(self.format, Format::Iq4Nl | Format::Iq4Xs);
-        let pairs = matches!(self.format, Format::Q6K | Format::Q2K | Format::Q3K);
+        let pairs = matches!(self.format, Format::Q6K | Format::Q2K | Format::Q3K | Format::Tq2_0);
+        let two_scales = (pairs && self.format != Format::Tq2_0)
+            || matches!(self.format, Format::Iq2Xs | Format::Iq2S);
         let bit = matches!(self.bits, 1 | 3);
         Values::new(&[
             ("BYTES", is(self.bytes)),
@@ -230,12 +245,15 @@ impl Layout {
             ("BIT_SHIFT", if self.quants == 4 { 4 } else { 2 }),
             ("BITS_WORDS", self.bits as u32),
             ("BELL", is(bell)),
+            ("UNEVEN", is(bell || self.format == Format::Mxfp4)),
             ("COARSE", is(self.block_units == 8)),
+            ("SCALED", is(self.scales != Scales::None)),
             ("SCALE_AND_MINIMUM", is(self.scales == Scales::WithMinimum)),
             ("SIGNED_SCALES", is(self.scales == Scales::Signed)),
             ("NIBBLE_SCALES", is(self.scales == Scales::Nibbles)),
-            ("TWO_SCALES", is(matches!(self.format, Format::Q6K | Format::Q2K | Format::Q3K))),
+            ("TWO_SCALES", is(two_scales)),
             ("HEAD_PAIRS", is(self.heads == Heads::Pairs)),
+            ("HEAD_EXPONENTS", is(self.heads == Heads::Exponents)),
             ("ZERO", self.zero),
             ("MINIMUM", is(self.minimum)),
             ("SUMS", is(self.minimum || self.zero > 0)),
@@ -243,10 +261,8 @@ impl Layout {
             ("F32", is(self.format == Format::F32)),
             ("F16", is(self.format == Format::F16)),
             ("BF16", is(self.format == Format::Bf16)),
-            ("E2M1", is(matches!(self.format, Format::Mxfp4 | Format::Nvfp4))),
-            ("MXFP4", is(self.format == Format::Mxfp4)),
             ("NVFP4", is(self.format == Format::Nvfp4)),
-            ("TERNARY", is(matches!(self.format, Format::Tq1_0 | Format::Tq2_0))),
+            ("TERNARY", is(self.format == Format::Tq1_0)),
             ("TABLE", is(self.format.codebook().is_some())),
             ("IQ1", is(matches!(self.format, Format::Iq1S | Format::Iq1M))),
             ("IQ1_S", is(self.format == Format::Iq1S)),
@@ -258,5 +274,6 @@ impl Layout {
             ("HEAD_HALVES", is(self.heads == Heads::Halves)),
             ("SHORTS", is(self.scales == Scales::Shorts)),
         ])
+        .with("FRACTION", self.fraction())
     }
 }

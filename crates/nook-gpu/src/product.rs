@@ -75,13 +75,11 @@ impl Matrix {
         self.layout.bytes.then(|| self.layout.span())
     }
 
-    /// What a kernel of it binds, where it is `in_bytes` if the matrix is multiplied in bytes.
-    fn bindings(&self, in_bytes: &'static str) -> &'static str {
-        match &self.table {
-            Some(_) => "rrrwr",
-            None if self.layout.bytes => in_bytes,
-            None => "rrrw",
-        }
+    /// What a kernel of it binds, where it is `in_bytes` if the matrix is multiplied in bytes: the
+    /// codebook comes last.
+    fn bindings(&self, in_bytes: &str) -> String {
+        let bindings = if self.layout.bytes { in_bytes } else { "rrrw" };
+        format!("{bindings}{}", if self.table.is_some() { "r" } else { "" })
     }
 }
 
@@ -187,19 +185,18 @@ impl Commands {
         let name = format!("{:?} {form:?} {set:?} {aligned}", layout.format);
         let kernel = self.gpu().clone().kernel(&name, |gpu| {
             let source = source(&layout, form, set == KernelSet::Subgroup, aligned);
-            Kernel::build(gpu, &name, source, matrix.bindings("rrrrrw"))
+            Kernel::build(gpu, &name, source, &matrix.bindings("rrrrrw"))
         })?;
         let params = params(matrix, piece, n as u32);
         let weights = &piece.buffer;
-        if layout.bytes {
+        let mut buffers = if layout.bytes {
             let Quantised { words, scales, sums, .. } = quantised;
-            let buffers = [weights, weights, words, scales, sums, out];
-            self.dispatch(kernel, &buffers, groups, &params);
+            vec![weights, weights, words, scales, sums, out]
         } else {
-            let mut buffers = vec![weights, weights, x, out];
-            buffers.extend(matrix.table.as_deref());
-            self.dispatch(kernel, &buffers, groups, &params);
-        }
+            vec![weights, weights, x, out]
+        };
+        buffers.extend(matrix.table.as_deref());
+        self.dispatch(kernel, &buffers, groups, &params);
         Ok(())
     }
 
@@ -223,10 +220,7 @@ impl Commands {
         let layout = matrix.layout;
         let name = format!("lookup {:?}", layout.format);
         let kernel = self.gpu().clone().kernel(&name, |gpu| {
-            let head = if layout.bytes { BYTES } else { FLOATS };
-            let template = [head, include_str!("shaders/lookup.wgsl")].concat();
-            let source = expand(&template, &layout.values());
-            Kernel::build(gpu, &name, source, matrix.bindings("rrrw"))
+            Kernel::build(gpu, &name, lookup_source(&layout), &matrix.bindings("rrrw"))
         })?;
         let units = layout.units(matrix.columns).div_ceil(64) as u32;
         for piece in &matrix.pieces {
@@ -242,6 +236,16 @@ impl Commands {
 
 const BYTES: &str = include_str!("shaders/bytes.wgsl");
 const FLOATS: &str = include_str!("shaders/floats.wgsl");
+const CODEBOOK: &str = include_str!("shaders/codebook.wgsl");
+
+/// How weights of this layout are read.
+fn head(layout: &Layout) -> &'static [&'static str] {
+    match (layout.bytes, layout.format.codebook()) {
+        (false, _) => &[FLOATS],
+        (true, None) => &[BYTES],
+        (true, Some(_)) => &[BYTES, CODEBOOK],
+    }
+}
 
 /// Which of the kernels of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -284,8 +288,14 @@ pub(crate) fn source(layout: &Layout, form: Form, subgroup: bool, aligned: bool)
         (false, Form::Tile) => include_str!("shaders/floats_tile.wgsl"),
     };
     let input = if layout.bytes { "" } else { include_str!("shaders/floats_input.wgsl") };
-    let head = if layout.bytes { BYTES } else { FLOATS };
-    expand(&[head, input, body].concat(), &values)
+    let values = values.and(Values::new(&[("TABLE_AT", if layout.bytes { 6 } else { 4 })]));
+    expand(&[&head(layout).concat(), input, body].concat(), &values)
+}
+
+/// The text of the kernel that looks rows up.
+pub(crate) fn lookup_source(layout: &Layout) -> String {
+    let values = layout.values().and(Values::new(&[("TABLE_AT", 4)]));
+    expand(&[&head(layout).concat(), include_str!("shaders/lookup.wgsl")].concat(), &values)
 }
 
 fn params(matrix: &Matrix, piece: &Piece, n: u32) -> [u32; 10] {

@@ -23,6 +23,7 @@ fn every_kernel_is_translated_for_every_system() {
                 kernels.push((name, product::source(&layout, form, subgroup, aligned)));
             }
         }
+        kernels.push((format!("lookup {format:?}"), product::lookup_source(&layout)));
     }
     for half in [true, false] {
         let shape = CacheShape { kv_heads: 2, key_dim: 128, value_dim: 128, half };
@@ -61,7 +62,7 @@ fn every_kernel_is_translated_for_every_system() {
     for (name, text) in &kernels {
         translate(name, text);
     }
-    assert!(kernels.len() > 170);
+    assert!(kernels.len() > 196);
 }
 
 #[track_caller]

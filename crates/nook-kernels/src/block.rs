@@ -12,7 +12,7 @@
 //! The formats that only activations have (Q8_1, Q8_K) are not here.
 
 pub mod codebook;
-mod grids;
+pub(crate) mod grids;
 pub mod legacy;
 pub mod super_block;
 pub mod ternary;

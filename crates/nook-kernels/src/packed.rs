@@ -3,14 +3,15 @@
 //! Sixteen rows of a matrix form a **panel**; a lane of a vector register is a row of it. Within a
 //! panel, block follows block along the columns, and in a block the bytes of the sixteen rows are
 //! interleaved in groups of four columns, the unit of a byte dot product. A block is a head (scales
-//! of the sixteen rows) and **units** of 32 columns ([`planes`]). Packing keeps every bit of the
-//! file and spreads only the 6-bit scales of Q4_K and Q5_K to bytes: at most 2.8 % more than the
-//! file.
+//! of the sixteen rows) and **units** of 32 columns ([`planes`], and [`codes`] where the numbers are
+//! rows of a codebook). Packing keeps every bit of the file and spreads only the 6-bit scales of
+//! Q4_K and Q5_K to bytes: at most 2.8 % more than the file.
 //!
-//! A weight is `d * scale * (q - zero) - m * minimum`: `d` and `m` are the f16 numbers of a block,
-//! and `scale` and `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1
-//! where a block is a single piece). One product is defined as ([`kernel`] computes it, sixteen
-//! rows and several activations at once):
+//! A weight is `d * scale * (q - zero) - m * minimum`: `d` and `m` are the f16 numbers of a block
+//! (`d` of MXFP4 is a power of two, that of IQ2 and IQ3 a fraction of the f16), and `scale` and
+//! `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1 where a block has no
+//! scales of pieces). One product is defined as ([`kernel`] computes it, sixteen rows and several
+//! activations at once):
 //!
 //! ```text
 //! for each block, in order:
@@ -27,6 +28,7 @@
 
 #![allow(unsafe_code, reason = "the unsafe interface of the kernels")]
 
+pub(crate) mod codes;
 pub(crate) mod formats;
 pub(crate) mod kernel;
 pub(crate) mod planes;
@@ -43,7 +45,9 @@ macro_rules! with_packing {
         $crate::packed::with_packing!($format, $packing => $body, _ => $other;
             legacy: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0;
             super_block: Q2K, Q3K, Q4K, Q5K, Q6K;
-            uneven: Iq4Nl, Iq4Xs;
+            uneven: Iq4Nl, Iq4Xs, Mxfp4;
+            ternary: Tq2_0;
+            codebook: Iq2Xxs, Iq2Xs, Iq2S, Iq3Xxs, Iq3S;
         )
     };
     (
@@ -78,7 +82,8 @@ const UNITS_MAX: usize = 8;
 /// One block of one row, taken apart.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts {
-    /// Scale of the block, and scale of its minima (or its minimum), as they stand in the file.
+    /// Scale of the block, and scale of its minima (or its minimum), as they stand in the file:
+    /// f16, or an exponent in the first byte.
     pub(crate) d: [u8; 2],
     pub(crate) m: [u8; 2],
     /// Scales of units or half units, and minima.
@@ -125,6 +130,17 @@ pub(crate) trait Packing: Block {
 
     /// Writes the scales of row `lane` into the head of a panel's block.
     fn put_head(parts: &Parts, lane: usize, head: &mut [u8]);
+
+    /// `d` of a block, for `LANES` rows from lane `LANES * part` on.
+    ///
+    /// # Safety
+    ///
+    /// `block` is a whole block of a panel, and the processor has the instructions of `S`.
+    #[inline(always)]
+    unsafe fn d<S: Simd>(block: *const u8, part: usize) -> S::F {
+        // SAFETY: the caller's promise.
+        unsafe { halves::<S>(block, 0, part) }
+    }
 
     /// `scale` of piece `piece` of a block, for `LANES` rows from lane `LANES * part` on.
     ///
@@ -221,12 +237,13 @@ fn lane_scales<P: Packing>(block: &[u8], piece: usize, lane: usize) -> (f32, f32
     assert_eq!(block.len(), P::PANEL_BYTES, "the caller cuts panels into whole blocks");
     // SAFETY: `block` is a whole block, and plain code needs no instructions.
     unsafe {
-        let number = |number| halves::<Plain>(block.as_ptr(), number, 0)[lane];
-        let a = number(0) * P::scale::<Plain>(block.as_ptr(), piece, 0)[lane] as f32;
+        let d = P::d::<Plain>(block.as_ptr(), 0)[lane];
+        let a = d * P::scale::<Plain>(block.as_ptr(), piece, 0)[lane] as f32;
         if !P::HAS_MINIMUM {
             return (a, 0.0);
         }
-        (a, number(1) * P::minimum::<Plain>(block.as_ptr(), piece, 0)[lane] as f32)
+        let m = halves::<Plain>(block.as_ptr(), 1, 0)[lane];
+        (a, m * P::minimum::<Plain>(block.as_ptr(), piece, 0)[lane] as f32)
     }
 }
 

@@ -70,12 +70,19 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn and(a: Self::I, b: Self::I) -> Self::I;
     /// Bits that either has.
     unsafe fn or(a: Self::I, b: Self::I) -> Self::I;
+    /// Bits that one of both has.
+    unsafe fn xor(a: Self::I, b: Self::I) -> Self::I;
     /// Each i32 shifted right by `BITS`, zeros coming in.
     unsafe fn shift_right<const BITS: i32>(x: Self::I) -> Self::I;
     /// Each i32 shifted left by `BITS`.
     unsafe fn shift_left<const BITS: i32>(x: Self::I) -> Self::I;
     /// Each byte of `index` (0 to 15) replaced by that entry of the 16 bytes at `table`.
     unsafe fn look_up(table: &[i8; 16], index: Self::I) -> Self::I;
+    /// For each lane, entry `index` of a table with four bytes in each. There must be such entries.
+    unsafe fn gather(table: *const [u8; 4], index: Self::I) -> Self::I;
+    /// For each lane, the first and the last four bytes of entry `index` of a table with eight
+    /// bytes in each. There must be such entries.
+    unsafe fn gather_pairs(table: *const [u8; 8], index: Self::I) -> [Self::I; 2];
     /// Sum of i32, wrapping.
     unsafe fn add_int(a: Self::I, b: Self::I) -> Self::I;
     /// Difference of i32, wrapping.
@@ -84,6 +91,8 @@ pub(crate) trait Simd: Copy + 'static {
     unsafe fn mul_int(a: Self::I, b: Self::I) -> Self::I;
     /// For each lane: `sum` and the two products of its halves of `a` and `b`, as i16.
     unsafe fn dot_pairs(sum: Self::I, a: Self::I, b: Self::I) -> Self::I;
+    /// The f32 whose bits each i32 is.
+    unsafe fn from_bits(x: Self::I) -> Self::F;
     /// Each i32 as f32, rounded to the nearest, halves to even.
     unsafe fn to_f32(x: Self::I) -> Self::F;
     /// For each lane: `sum` and the four products of its bytes of `w` (0 to 127) and `x` (-127 to

@@ -22,7 +22,7 @@ struct Parts {
 pub(crate) fn repack(layout: &Layout, rows: usize, columns: usize, bytes: &[u8]) -> Vec<u32> {
     let sections = layout.sections(rows, columns);
     let mut out = vec![0u32; sections.end];
-    if layout.bytes {
+    if layout.bytes && !layout.codes {
         let blocks = bytes.chunks_exact(layout.format.bytes());
         for (index, block) in blocks.enumerate() {
             put_block(layout, &sections, index, block, &mut out);
@@ -38,7 +38,6 @@ pub(crate) fn repack(layout: &Layout, rows: usize, columns: usize, bytes: &[u8])
                     *word = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
                 }
             }
-            Format::Mxfp4 => put_mxfp4(&sections, unit, bytes, &mut out),
             _ if layout.codes => codes::put_row(layout, &sections, unit, bytes, &mut out),
             _ => {
                 for (at, number) in bytes.chunks_exact(2).enumerate() {
@@ -49,19 +48,6 @@ pub(crate) fn repack(layout: &Layout, rows: usize, columns: usize, bytes: &[u8])
         }
     }
     out
-}
-
-/// A row of MXFP4: eight nibbles of a word in order of the columns, exponents apart.
-fn put_mxfp4(sections: &Sections, unit: usize, row: &[u8], out: &mut [u32]) {
-    for (index, block) in row.chunks_exact(17).enumerate() {
-        let first = unit + index * UNIT / CHUNK;
-        for column in 0..UNIT {
-            let nibble = (block[1 + column % 16] >> (4 * (column / 16))) & 15;
-            out[first + column / CHUNK] |= u32::from(nibble) << (4 * (column % CHUNK));
-        }
-        let at = first * CHUNK / UNIT;
-        out[sections.scales + at / 4] |= u32::from(block[0]) << (8 * (at % 4));
-    }
 }
 
 fn put_block(layout: &Layout, sections: &Sections, index: usize, block: &[u8], out: &mut [u32]) {
@@ -112,6 +98,9 @@ fn put_block(layout: &Layout, sections: &Sections, index: usize, block: &[u8], o
         Heads::Pairs => {
             out[sections.heads + index] = u32::from(parts.d) | u32::from(parts.m) << 16;
         }
+        Heads::Exponents => {
+            out[sections.heads + index / 4] |= u32::from(parts.d) << (8 * (index % 4));
+        }
     }
 }
 
@@ -138,6 +127,18 @@ fn take_apart(format: Format, block: &[u8]) -> Parts {
             q[0] = fifth(nibbles(&block[8..24]), &block[4..8]);
         }
         Format::Q8_0 => q[0].copy_from_slice(&block[2..34]),
+        Format::Mxfp4 => {
+            parts.d = u16::from(block[0]);
+            q[0] = nibbles(&block[1..17]);
+        }
+        Format::Tq2_0 => {
+            parts.d = half(64);
+            for (unit, q) in q.iter_mut().enumerate() {
+                for (i, q) in q.iter_mut().enumerate() {
+                    *q = (block[32 * (unit / 4) + i] >> (2 * (unit % 4))) & 3;
+                }
+            }
+        }
         Format::Q4K | Format::Q5K => {
             parts.m = half(2);
             let nibbles_at = if format == Format::Q4K { 16 } else { 48 };

@@ -17,17 +17,24 @@ struct Params {
 // 32 quantised numbers: columns 0 to 15 and 16 to 31, four bytes in a word.
 struct Quants { a: vec4<u32>, b: vec4<u32> }
 
+#if UNEVEN
+// The sixteen values that four bits choose from, as bytes.
 #if BELL
-const BELL = vec4<u32>(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
-fn bell(word: u32) -> u32 {
+const VALUES = vec4<u32>(0xbfad9881u, 0xf6eaddcfu, 0x26190d01u, 0x71594535u);
+#else
+const VALUES = vec4<u32>(0x03020100u, 0x0c080604u, 0xfdfeff00u, 0xf4f8fafcu);
+#end
+fn uneven(word: u32) -> u32 {
     var out = 0u;
 #for k 4
-    { let q = (word >> (8u * ${k}u)) & 15u; out |= ((BELL[q >> 2u] >> (8u * (q & 3u))) & 255u) << (8u * ${k}u); }
+    { let q = (word >> (8u * ${k}u)) & 15u; out |= ((VALUES[q >> 2u] >> (8u * (q & 3u))) & 255u) << (8u * ${k}u); }
 #end
     return out;
 }
 #end
 
+#if TABLE
+#else
 fn quants(i: u32) -> Quants {
     var a = vec4<u32>(0u);
     var b = vec4<u32>(0u);
@@ -52,16 +59,16 @@ fn quants(i: u32) -> Quants {
     a |= ((bits >> vec4<u32>(0u, 1u, 2u, 3u)) & vec4<u32>(0x01010101u)) << vec4<u32>(${BIT_SHIFT}u);
     b |= ((bits >> vec4<u32>(4u, 5u, 6u, 7u)) & vec4<u32>(0x01010101u)) << vec4<u32>(${BIT_SHIFT}u);
 #end
-#if BELL
-    a = vec4<u32>(bell(a.x), bell(a.y), bell(a.z), bell(a.w));
-    b = vec4<u32>(bell(b.x), bell(b.y), bell(b.z), bell(b.w));
+#if UNEVEN
+    a = vec4<u32>(uneven(a.x), uneven(a.y), uneven(a.z), uneven(a.w));
+    b = vec4<u32>(uneven(b.x), uneven(b.y), uneven(b.z), uneven(b.w));
 #end
     return Quants(a, b);
 }
 
 // Scales of both halves of a unit, then their minima.
 fn scales(i: u32) -> vec4<i32> {
-#if COARSE
+#if SCALED
     let both = (weights[p.scales_at + (i >> 1u)] >> (16u * (i & 1u))) & 0xffffu;
 #if SCALE_AND_MINIMUM
     let scale = i32(both & 255u);
@@ -82,14 +89,27 @@ fn scales(i: u32) -> vec4<i32> {
     return vec4<i32>(1, 1, ${MINIMUM}, ${MINIMUM});
 #end
 }
+#end
 
 // `d` and `m` of a block.
 fn head(j: u32) -> vec2<f32> {
 #if HEAD_PAIRS
     return unpack2x16float(weights[p.heads_at + j]);
-#else
+#end
+#if HEAD_EXPONENTS
+    let exponent = (weights[p.heads_at + (j >> 2u)] >> (8u * (j & 3u))) & 255u;
+    // The smallest two powers have no exponent bits of their own (they are subnormal).
+    let bits = select((exponent - 1u) << 23u, 0x00200000u << exponent, exponent < 2u);
+    return vec2<f32>(bitcast<f32>(bits), 0.0);
+#end
+#if HEAD_HALVES
     let both = unpack2x16float(weights[p.heads_at + (j >> 1u)]);
-    return vec2<f32>(select(both.x, both.y, (j & 1u) == 1u), 0.0);
+    let d = select(both.x, both.y, (j & 1u) == 1u);
+#if TABLE
+    return vec2<f32>(d * ${FRACTION}, 0.0);
+#else
+    return vec2<f32>(d, 0.0);
+#end
 #end
 }
 

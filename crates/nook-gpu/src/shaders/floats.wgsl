@@ -6,7 +6,7 @@ struct Params {
     out_rows: u32,   // rows of the whole matrix
     first: u32,      // first row of this piece
     bits_at: u32,
-    scales_at: u32,  // where the exponents begin, in words
+    scales_at: u32,  // where the sections begin, in words
     heads_at: u32,
     zero: u32,       // 0, which no compiler knows
     columns: u32,    // columns of a row: the last chunk may be filled up with zeros
@@ -17,7 +17,7 @@ struct Params {
 
 struct Chunk { a: vec4<f32>, b: vec4<f32> }
 
-#if E2M1
+#if NVFP4
 // Twice the number that four bits stand for, for each of four nibbles.
 fn small(q: vec4<u32>) -> vec4<f32> {
     let exponent = (q >> vec4<u32>(1u)) & vec4<u32>(3u);
@@ -25,9 +25,7 @@ fn small(q: vec4<u32>) -> vec4<f32> {
     let size = select((mantissa + vec4<u32>(2u)) << (exponent - vec4<u32>(1u)), mantissa, exponent == vec4<u32>(0u));
     return select(vec4<f32>(size), -vec4<f32>(size), (q & vec4<u32>(8u)) != vec4<u32>(0u));
 }
-#end
 
-#if E2M1
 // The eight nibbles of a word times `scale`.
 fn eight(w: u32, scale: f32) -> Chunk {
     let shift = vec4<u32>(0u, 4u, 8u, 12u);
@@ -53,33 +51,12 @@ fn extra(u: u32) -> u32 { return half_of(weights[p.scales_at + (u >> 1u)], u); }
 // The low half of a word, or the high one of an odd `i`.
 fn half_of(w: u32, i: u32) -> u32 { return (w >> (16u * (i & 1u))) & 0xffffu; }
 
-// Four choices of two bits, or of three.
+// Four choices of two bits.
 fn pairs(code: u32) -> vec4<u32> { return (vec4<u32>(code) >> vec4<u32>(0u, 2u, 4u, 6u)) & vec4<u32>(3u); }
-fn threes(code: u32) -> vec4<u32> { return (vec4<u32>(code) >> vec4<u32>(0u, 3u, 6u, 9u)) & vec4<u32>(7u); }
 
 #if TABLE
-@group(0) @binding(4) var<storage, read> table: array<u32>;   // rows of the codebook, two in a word
+@group(0) @binding(${TABLE_AT}) var<storage, read> table: array<u32>;   // rows of the codebook, two in a word
 fn row(number: u32) -> u32 { return half_of(table[number >> 1u], number); }
-
-// The values of choices.
-fn steps(choices: vec4<u32>) -> vec4<f32> {
-#if IQ2
-    return vec4<f32>(17u * choices + (choices >> vec4<u32>(1u)) + vec4<u32>(8u));
-#else
-#if IQ3_S
-    return vec4<f32>(2u * choices + vec4<u32>(1u));
-#else
-    return vec4<f32>(8u * choices + 2u * ((choices + vec4<u32>(1u)) >> vec4<u32>(3u)) + vec4<u32>(4u));
-#end
-#end
-}
-
-// Seven signs and the eighth that makes the number of negative ones even.
-fn eighth(seven: u32) -> u32 { return seven | ((countOneBits(seven) & 1u) << 7u); }
-
-fn signed4(values: vec4<f32>, signs: u32) -> vec4<f32> {
-    return select(values, -values, (vec4<u32>(signs) & vec4<u32>(1u, 2u, 4u, 8u)) != vec4<u32>(0u));
-}
 #end
 
 fn chunk(i: u32) -> Chunk {
@@ -96,13 +73,6 @@ fn chunk(i: u32) -> Chunk {
     let even = bitcast<vec4<f32>>(w << vec4<u32>(16u));
     let odd = bitcast<vec4<f32>>(w & top);
     return Chunk(vec4<f32>(even.x, odd.x, even.y, odd.y), vec4<f32>(even.z, odd.z, even.w, odd.w));
-#end
-#if MXFP4
-    let block = i / 4u;
-    let exponent = (weights[p.scales_at + block / 4u] >> (8u * (block & 3u))) & 255u;
-    // The smallest two powers have no exponent bits of their own (they are subnormal).
-    let scale = bitcast<f32>(select((exponent - 1u) << 23u, 0x00200000u << exponent, exponent < 2u));
-    return eight(weights[i], scale);
 #end
 #if NVFP4
     let byte = (extra(i >> 2u) >> (8u * ((i >> 1u) & 1u))) & 255u;
@@ -140,49 +110,5 @@ fn chunk(i: u32) -> Chunk {
 #end
     let shift = select(-0.875, -1.125, negative);
     return Chunk(scale * (vec4<f32>(pairs(code)) + shift), scale * (vec4<f32>(pairs(code >> 8u)) + shift));
-#end
-#if IQ2
-    let u = i >> 2u;
-    let k = i & 3u;
-#if IQ2_XXS
-    let packed = weights[2u * u + 1u];
-    let code = row((weights[2u * u] >> (8u * k)) & 255u);
-    let signs = eighth((packed >> (7u * k)) & 127u);
-    let scale = packed >> 28u;
-#else
-#if IQ2_XS
-    let packed = half_of(weights[i >> 1u], i);
-    let code = row(packed & 511u);
-    let signs = eighth(packed >> 9u);
-    let more = weights[p.scales_at + (u >> 2u)] >> (8u * (u & 3u));
-#else
-    let high = extra(u);
-    let code = row(((weights[2u * u] >> (8u * k)) & 255u) | (((high >> (2u * k)) & 3u) << 8u));
-    let signs = weights[2u * u + 1u] >> (8u * k);
-    let more = high >> 8u;
-#end
-    let scale = (more >> (4u * (k >> 1u))) & 15u;
-#end
-    let d = head(i >> 5u) * (0.5 + f32(scale)) * 0.25;
-    return Chunk(signed4(d * steps(pairs(code)), signs), signed4(d * steps(pairs(code >> 8u)), signs >> 4u));
-#end
-#if IQ3
-    let u = i >> 2u;
-    let k = i & 3u;
-    let both = half_of(weights[3u * u + (k >> 1u)], k);
-    let packed = weights[3u * u + 2u];
-#if IQ3_S
-    let more = extra(u);
-    let first = row((both & 255u) | (((more >> (2u * k)) & 1u) << 8u));
-    let second = row((both >> 8u) | (((more >> (2u * k + 1u)) & 1u) << 8u));
-    let signs = packed >> (8u * k);
-    let d = head(i >> 5u) * f32(1u + 2u * ((more >> 8u) & 15u));
-#else
-    let first = row(both & 255u);
-    let second = row(both >> 8u);
-    let signs = eighth((packed >> (7u * k)) & 127u);
-    let d = head(i >> 5u) * (0.5 + f32(packed >> 28u)) * 0.5;
-#end
-    return Chunk(signed4(d * steps(threes(first)), signs), signed4(d * steps(threes(second)), signs >> 4u));
 #end
 }

@@ -79,8 +79,10 @@ fn a_matrix_that_no_binding_holds_lies_in_pieces() {
         };
         let Some(gpu) = crate::open("a matrix in pieces", options) else { return };
         let mut random = StdRng::seed_from_u64(12);
-        for format in [Format::Q4K, Format::Q6K, Format::Q4_0, Format::F16, Format::Mxfp4] {
-            let (rows, columns) = (300, 512);
+        for format in
+            [Format::Q4K, Format::Q6K, Format::Q4_0, Format::F16, Format::Mxfp4, Format::Iq2Xs]
+        {
+            let (rows, columns) = (600, 512);
             let file = file_bytes(format, rows, columns, &mut random);
             let matrix = Matrix::new(&gpu, format, rows, columns, &file).unwrap();
             assert!(matrix.pieces() > 4, "{format:?}");
@@ -159,6 +161,40 @@ fn rows_are_looked_up_as_the_file_has_them() {
             expected.iter_mut().for_each(|x| *x *= 2.0);
             let off = worst(got, &expected);
             assert!(off < 1e-6, "{format:?} row {id}: {off:.1e}");
+        }
+    }
+}
+
+/// Scales and numbers of these formats have so few bits that their products need no rounding.
+#[test]
+fn rows_without_minima_are_the_very_numbers_of_the_file() {
+    let Some(gpu) = crate::gpu("numbers of the file", KernelSet::Portable) else { return };
+    let mut random = StdRng::seed_from_u64(16);
+    for format in FORMATS.into_iter().filter(|format| {
+        format.codebook().is_some() || matches!(format, Format::Mxfp4 | Format::Tq2_0)
+    }) {
+        let (rows, columns) = (256, 256);
+        let mut file = file_bytes(format, rows, columns, &mut random);
+        if format == Format::Mxfp4 {
+            // Rows of one exponent, all but the greatest, whose weights may be infinite.
+            for (index, block) in file.chunks_exact_mut(format.bytes()).enumerate() {
+                block[0] = (index / 8).min(250) as u8;
+            }
+        }
+        let matrix = Matrix::new(&gpu, format, rows, columns, &file).unwrap();
+        let ids: Vec<u32> = (0..rows as u32).collect();
+        let wanted = Buffer::of_words(&gpu, "ids", &ids).unwrap();
+        let out = Buffer::new(&gpu, "rows", rows * columns).unwrap();
+        let mut commands = Commands::new(&gpu);
+        commands.lookup(&matrix, &wanted, rows, 1.0, &out).unwrap();
+        let got = commands.read_floats(&out, 0, rows * columns).unwrap();
+        let mut expected = vec![0.0f32; rows * columns];
+        format.decode(&file, &mut expected);
+        for (at, (got, expected)) in got.iter().zip(&expected).enumerate() {
+            // A GPU may take numbers without an exponent of their own for zero.
+            let same =
+                got.to_bits() == expected.to_bits() || (expected.is_subnormal() && *got == 0.0);
+            assert!(same, "{format:?} number {at}: {got} for {expected}");
         }
     }
 }

@@ -28,20 +28,20 @@ pub(super) fn packed(format: Format) -> Option<&'static [u16]> {
 pub(super) static IQ1: [[i8; 8]; 2048] = signed(unpack(&iq1::IQ1, 2, &[0, 1, 2]));
 
 /// Rows of IQ2_XXS.
-pub(super) static IQ2_XXS: [[u8; 8]; 256] = unpack(&iq2::IQ2_XXS, 2, &IQ2_VALUES);
+pub(crate) static IQ2_XXS: [[u8; 8]; 256] = unpack(&iq2::IQ2_XXS, 2, &IQ2_VALUES);
 
 /// Rows of IQ2_XS.
-pub(super) static IQ2_XS: [[u8; 8]; 512] = unpack(&iq2::IQ2_XS, 2, &IQ2_VALUES);
+pub(crate) static IQ2_XS: [[u8; 8]; 512] = unpack(&iq2::IQ2_XS, 2, &IQ2_VALUES);
 
 /// Rows of IQ2_S.
-pub(super) static IQ2_S: [[u8; 8]; 1024] = unpack(&iq2::IQ2_S, 2, &IQ2_VALUES);
+pub(crate) static IQ2_S: [[u8; 8]; 1024] = unpack(&iq2::IQ2_S, 2, &IQ2_VALUES);
 
 /// Rows of IQ3_XXS.
-pub(super) static IQ3_XXS: [[u8; 4]; 256] =
+pub(crate) static IQ3_XXS: [[u8; 4]; 256] =
     unpack(&iq3::IQ3_XXS, 3, &[4, 12, 20, 28, 36, 44, 52, 62]);
 
 /// Rows of IQ3_S.
-pub(super) static IQ3_S: [[u8; 4]; 512] = unpack(&iq3::IQ3_S, 3, &[1, 3, 5, 7, 9, 11, 13, 15]);
+pub(crate) static IQ3_S: [[u8; 4]; 512] = unpack(&iq3::IQ3_S, 3, &[1, 3, 5, 7, 9, 11, 13, 15]);
 
 const IQ2_VALUES: [u8; 3] = [8, 25, 43];
 

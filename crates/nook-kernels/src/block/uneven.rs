@@ -9,7 +9,7 @@ pub(crate) const BELL: [i8; 16] =
 
 /// Twice the values of a floating-point number of four bits: sign, two bits of exponent, one of
 /// mantissa (E2M1 of the OCP Microscaling Formats specification, version 1.0).
-const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+pub(crate) const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// `d` f16, 16 bytes of nibbles: `d * BELL[q]`.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! [`Packing`] of each format: which planes its numbers go to, and where its scales lie in the
 //! head.
 //!
-//! A head begins with sixteen f16 block scales, then (where the format has them) sixteen f16 minima
-//! or scales of minima, then, for the formats with 256 numbers to a block, sixteen bytes for each
-//! scale and for each minimum.
+//! A head begins with sixteen f16 block scales (sixteen exponents for MXFP4), then (where the
+//! format has them) sixteen f16 minima or scales of minima, then, for the formats with 256 numbers
+//! to a block whose pieces have scales of their own, sixteen bytes for each scale and for each
+//! minimum.
 
 #![allow(unsafe_code, reason = "reads heads into vector registers")]
 
@@ -12,7 +13,8 @@ use super::{HALVES, PANEL_ROWS, Packing, Parts, UNIT};
 use crate::activations::Grain;
 use crate::block::legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::block::super_block::{Q2K, Q3K, Q4K, Q5K, Q6K, q3_scale, scale_and_minimum};
-use crate::block::uneven::{BELL, Iq4Nl, Iq4Xs, iq4_xs_scale};
+use crate::block::ternary::Tq2_0;
+use crate::block::uneven::{BELL, E2M1, Iq4Nl, Iq4Xs, Mxfp4, iq4_xs_scale};
 use crate::simd::Simd;
 
 /// Puts f16 number `number` of row `lane` into a head.
@@ -279,5 +281,70 @@ impl Packing for Q2K {
             let at = block.add(2 * HALVES + piece * PANEL_ROWS + S::LANES * part);
             S::shift_right::<4>(S::extend_u8(at))
         }
+    }
+}
+
+impl Packing for Mxfp4 {
+    const GRAIN: Grain = Grain::Fine;
+    const HEAD: usize = PANEL_ROWS;
+    const SCALES: usize = 1;
+    const HAS_MINIMUM: bool = false;
+    const SIGNED: bool = true;
+    const ZERO: i32 = 0;
+    type Planes = Nibbles;
+
+    #[inline(always)]
+    fn take_apart(block: &[u8]) -> Parts {
+        let mut parts = Parts { d: [block[0], 0], ..Parts::ZERO };
+        nibbles(block, 1, &mut parts.q[0]);
+        parts
+    }
+
+    #[inline(always)]
+    fn put_head(parts: &Parts, lane: usize, head: &mut [u8]) {
+        head[lane] = parts.d[0];
+    }
+
+    /// `2^(exponent - 128)`, which may be too small for an exponent of its own: the product of two
+    /// powers of two that are not, and so exact.
+    #[inline(always)]
+    unsafe fn d<S: Simd>(block: *const u8, part: usize) -> S::F {
+        // SAFETY: the caller's promise: the head lies at the beginning of the block.
+        unsafe {
+            let exponent = S::extend_u8(block.add(S::LANES * part));
+            let half = S::shift_right::<1>(exponent);
+            let power = |of| S::from_bits(S::shift_left::<23>(S::add_int(of, S::splat_int(63))));
+            S::mul(power(half), power(S::sub_int(exponent, half)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn value<S: Simd>(q: S::I) -> S::I {
+        // SAFETY: the caller's promise.
+        unsafe { S::look_up(&E2M1, q) }
+    }
+}
+
+impl Packing for Tq2_0 {
+    const GRAIN: Grain = Grain::Coarse;
+    const HEAD: usize = HALVES;
+    const SCALES: usize = 1;
+    const HAS_MINIMUM: bool = false;
+    const ZERO: i32 = 1;
+    type Planes = Pairs;
+    kind!(unsigned);
+
+    #[inline(always)]
+    fn take_apart(block: &[u8]) -> Parts {
+        let mut parts = Parts { d: pair(block, 64), ..Parts::ZERO };
+        each_number(&mut parts, block, |block, unit, k| {
+            (block[32 * (unit / 4) + k] >> (2 * (unit % 4))) & 3
+        });
+        parts
+    }
+
+    #[inline(always)]
+    fn put_head(parts: &Parts, lane: usize, head: &mut [u8]) {
+        put_half(head, 0, lane, parts.d);
     }
 }

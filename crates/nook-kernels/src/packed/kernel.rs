@@ -93,7 +93,7 @@ unsafe fn fine<S: Simd, P: Packing, const N: usize>(
             let x = x.add(block * Fine::<N>::BYTES);
             let block = panel.add(block * P::PANEL_BYTES);
             let q = P::Planes::load::<S>(block.add(P::HEAD), part);
-            let d = halves::<S>(block, 0, part);
+            let d = P::d::<S>(block, part);
             for (t, total) in sums.iter_mut().enumerate() {
                 let mut start = S::splat_int(0);
                 if surplus::<S, P>() != 0 {
@@ -150,7 +150,7 @@ unsafe fn coarse<S: Simd, P: Packing, const N: usize>(
                     add_scaled::<S, P, N, { GROUPS / 2 }>(&mut exact, &q, scale, GROUPS / 2, x);
                 }
             }
-            let d = halves::<S>(block, 0, part);
+            let d = P::d::<S>(block, part);
             let extra = extra::<S, P, N>(block, x, part);
             for (t, total) in sums.iter_mut().enumerate() {
                 let dx = S::splat(number(x.add(Coarse::<N>::SCALE + 4 * t)));

@@ -11,7 +11,7 @@ use super::UNIT;
 use crate::simd::Simd;
 
 /// Bytes of a vector of sixteen rows.
-const VECTOR: usize = 64;
+pub(super) const VECTOR: usize = 64;
 
 /// Groups of four columns in a unit.
 pub(crate) const GROUPS: usize = UNIT / 4;
@@ -77,7 +77,7 @@ fn each_group(q: &[u8; UNIT], mask: u8, mut put: impl FnMut(usize, u32)) {
 
 /// Adds the bits of `word` to those of row `lane` in vector `vector`.
 #[inline(always)]
-fn put_word(unit: &mut [u8], vector: usize, lane: usize, word: u32) {
+pub(super) fn put_word(unit: &mut [u8], vector: usize, lane: usize, word: u32) {
     let at = byte(vector, lane, 0);
     let there = &mut unit[at..at + 4];
     for (there, new) in there.iter_mut().zip(word.to_ne_bytes()) {
@@ -121,7 +121,7 @@ fn get_bit(unit: &[u8], lane: usize, k: usize) -> u8 {
 ///
 /// It lies within readable bytes, and the processor has the instructions of `S`.
 #[inline(always)]
-unsafe fn vector<S: Simd>(unit: *const u8, vector: usize, part: usize) -> S::I {
+pub(super) unsafe fn vector<S: Simd>(unit: *const u8, vector: usize, part: usize) -> S::I {
     // SAFETY: the caller's promise; a part is `4 * LANES` bytes of the vector's 64.
     unsafe { S::load_bytes(unit.add(vector * VECTOR + part * 4 * S::LANES)) }
 }

@@ -115,6 +115,12 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    unsafe fn xor(a: int32x4_t, b: int32x4_t) -> int32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe { veorq_s32(a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn shift_right<const BITS: i32>(x: int32x4_t) -> int32x4_t {
         // SAFETY: see the top of this implementation.
         unsafe { vreinterpretq_s32_u32(vshlq_u32(vreinterpretq_u32_s32(x), vdupq_n_s32(-BITS))) }
@@ -132,6 +138,33 @@ impl Simd for Neon {
         unsafe {
             let table = vld1q_s8(table.as_ptr());
             vreinterpretq_s32_s8(vqtbl1q_s8(table, vreinterpretq_u8_s32(index)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(table: *const [u8; 4], index: int32x4_t) -> int32x4_t {
+        let mut entries = [0i32; 4];
+        // SAFETY: see the top of this implementation.
+        unsafe { vst1q_s32(entries.as_mut_ptr(), index) };
+        // SAFETY: see the top of this implementation.
+        let entries =
+            entries.map(|at| unsafe { table.add(at as usize).cast::<i32>().read_unaligned() });
+        // SAFETY: see the top of this implementation.
+        unsafe { vld1q_s32(entries.as_ptr()) }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_pairs(table: *const [u8; 8], index: int32x4_t) -> [int32x4_t; 2] {
+        let mut entries = [0i32; 4];
+        // SAFETY: see the top of this implementation.
+        unsafe { vst1q_s32(entries.as_mut_ptr(), index) };
+        // SAFETY: see the top of this implementation.
+        let entries =
+            entries.map(|at| unsafe { table.add(at as usize).cast::<i64>().read_unaligned() });
+        // SAFETY: see the top of this implementation.
+        unsafe {
+            let both = vld2q_s32(entries.as_ptr().cast());
+            [both.0, both.1]
         }
     }
 
@@ -162,6 +195,12 @@ impl Simd for Neon {
             let high = vmull_high_s16(a, b);
             vaddq_s32(sum, vpaddq_s32(low, high))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn from_bits(x: int32x4_t) -> float32x4_t {
+        // SAFETY: see the top of this implementation.
+        unsafe { vreinterpretq_f32_s32(x) }
     }
 
     #[inline(always)]

@@ -124,6 +124,11 @@ impl Simd for Plain {
     }
 
     #[inline(always)]
+    unsafe fn xor(a: Self::I, b: Self::I) -> Self::I {
+        each(a, b, |a, b| a ^ b)
+    }
+
+    #[inline(always)]
     unsafe fn shift_right<const BITS: i32>(x: Self::I) -> Self::I {
         x.map(|x| (x as u32 >> BITS) as i32)
     }
@@ -138,6 +143,19 @@ impl Simd for Plain {
         index.map(|index| {
             i32::from_le_bytes(index.to_le_bytes().map(|i| table[usize::from(i & 15)] as u8))
         })
+    }
+
+    #[inline(always)]
+    unsafe fn gather(table: *const [u8; 4], index: Self::I) -> Self::I {
+        // SAFETY: the caller promises such an entry.
+        index.map(|index| i32::from_le_bytes(unsafe { table.add(index as usize).read() }))
+    }
+
+    #[inline(always)]
+    unsafe fn gather_pairs(table: *const [u8; 8], index: Self::I) -> [Self::I; 2] {
+        let table = table.cast::<[u8; 4]>();
+        // SAFETY: an entry of eight bytes is two of four.
+        [0, 1].map(|half| unsafe { Self::gather(table, index.map(|index| 2 * index + half)) })
     }
 
     #[inline(always)]
@@ -161,6 +179,11 @@ impl Simd for Plain {
         let high = |x: i32| x >> 16;
         let products = each(a, b, |a, b| low(a) * low(b) + high(a) * high(b));
         each(sum, products, |sum, product| sum + product)
+    }
+
+    #[inline(always)]
+    unsafe fn from_bits(x: Self::I) -> Self::F {
+        x.map(|bits| f32::from_bits(bits as u32))
     }
 
     #[inline(always)]

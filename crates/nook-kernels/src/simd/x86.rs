@@ -119,6 +119,12 @@ macro_rules! simd_256 {
             }
 
             #[inline(always)]
+            unsafe fn xor(a: __m256i, b: __m256i) -> __m256i {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_xor_si256(a, b) }
+            }
+
+            #[inline(always)]
             unsafe fn shift_right<const BITS: i32>(x: __m256i) -> __m256i {
                 // SAFETY: see the top of this implementation.
                 unsafe { _mm256_srli_epi32::<BITS>(x) }
@@ -136,6 +142,36 @@ macro_rules! simd_256 {
                 unsafe {
                     let table = _mm_loadu_si128(table.as_ptr().cast());
                     _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index)
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn gather(table: *const [u8; 4], index: __m256i) -> __m256i {
+                let mut at = [0u32; 8];
+                // SAFETY: see the top of this implementation.
+                unsafe {
+                    _mm256_storeu_si256(at.as_mut_ptr().cast(), index);
+                    let e = at.map(|at| table.add(at as usize).cast::<i32>().read_unaligned());
+                    _mm256_setr_epi32(e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7])
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn gather_pairs(table: *const [u8; 8], index: __m256i) -> [__m256i; 2] {
+                let mut at = [0u32; 8];
+                // SAFETY: see the top of this implementation.
+                unsafe {
+                    _mm256_storeu_si256(at.as_mut_ptr().cast(), index);
+                    let e = at.map(|at| table.add(at as usize).cast::<i64>().read_unaligned());
+                    let low = _mm256_castsi256_ps(_mm256_setr_epi64x(e[0], e[1], e[2], e[3]));
+                    let high = _mm256_castsi256_ps(_mm256_setr_epi64x(e[4], e[5], e[6], e[7]));
+                    // Of each half of a register, two entries of `low`, then two of `high`.
+                    let first = _mm256_castps_si256(_mm256_shuffle_ps::<0b10_00_10_00>(low, high));
+                    let last = _mm256_castps_si256(_mm256_shuffle_ps::<0b11_01_11_01>(low, high));
+                    [
+                        _mm256_permute4x64_epi64::<0b11_01_10_00>(first),
+                        _mm256_permute4x64_epi64::<0b11_01_10_00>(last),
+                    ]
                 }
             }
 
@@ -161,6 +197,12 @@ macro_rules! simd_256 {
             unsafe fn dot_pairs(sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
                 // SAFETY: see the top of this implementation.
                 unsafe { _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)) }
+            }
+
+            #[inline(always)]
+            unsafe fn from_bits(x: __m256i) -> __m256 {
+                // SAFETY: see the top of this implementation.
+                unsafe { _mm256_castsi256_ps(x) }
             }
 
             #[inline(always)]
@@ -303,6 +345,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn xor(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_xor_si512(a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn shift_right<const BITS: i32>(x: __m512i) -> __m512i {
         // SAFETY: see the top of this implementation.
         unsafe { _mm512_srl_epi32(x, _mm_cvtsi32_si128(BITS)) }
@@ -320,6 +368,35 @@ impl Simd for Avx512 {
         unsafe {
             let table = _mm_loadu_si128(table.as_ptr().cast());
             _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), index)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather(table: *const [u8; 4], index: __m512i) -> __m512i {
+        let mut at = [0u32; 16];
+        // SAFETY: see the top of this implementation.
+        unsafe {
+            _mm512_storeu_si512(at.as_mut_ptr().cast(), index);
+            let e = at.map(|at| table.add(at as usize).cast::<i32>().read_unaligned());
+            _mm512_setr_epi32(
+                e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8], e[9], e[10], e[11], e[12],
+                e[13], e[14], e[15],
+            )
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn gather_pairs(table: *const [u8; 8], index: __m512i) -> [__m512i; 2] {
+        let mut at = [0u32; 16];
+        // SAFETY: see the top of this implementation.
+        unsafe {
+            _mm512_storeu_si512(at.as_mut_ptr().cast(), index);
+            let e = at.map(|at| table.add(at as usize).cast::<i64>().read_unaligned());
+            let low = _mm512_setr_epi64(e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7]);
+            let high = _mm512_setr_epi64(e[8], e[9], e[10], e[11], e[12], e[13], e[14], e[15]);
+            let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+            let odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+            [_mm512_permutex2var_epi32(low, even, high), _mm512_permutex2var_epi32(low, odd, high)]
         }
     }
 
@@ -345,6 +422,12 @@ impl Simd for Avx512 {
     unsafe fn dot_pairs(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: see the top of this implementation.
         unsafe { _mm512_dpwssd_epi32(sum, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn from_bits(x: __m512i) -> __m512 {
+        // SAFETY: see the top of this implementation.
+        unsafe { _mm512_castsi512_ps(x) }
     }
 
     #[inline(always)]

@@ -32,7 +32,14 @@ fn file_bytes(format: Format, rows: usize, columns: usize, random: &mut StdRng) 
         Format::Tq1_0 => &[53],
         Format::Tq2_0 => &[65],
         Format::Iq1M => &[55],
-        Format::Mxfp4 => &[0],
+        Format::Mxfp4 => {
+            // One exponent after another, but for the greatest, whose sums would be infinite.
+            let first = random.random_range(0..192);
+            for (index, block) in bytes.chunks_exact_mut(format.bytes()).enumerate() {
+                block[0] = ((first + index) % 192) as u8;
+            }
+            &[]
+        }
         Format::Nvfp4 => &[0, 1, 2, 3],
         _ => &[1, 3],
     };
@@ -58,6 +65,18 @@ type Piece = (i32, i32, Vec<i32>);
 fn bell(nibbles: Vec<i32>) -> Vec<i32> {
     let values = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
     nibbles.iter().map(|q| values[*q as usize]).collect()
+}
+
+/// Twice what nibbles stand for in `MXFP4`.
+fn four_bit_floats(nibbles: Vec<i32>) -> Vec<i32> {
+    let values = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+    nibbles.iter().map(|q| values[*q as usize]).collect()
+}
+
+/// Numbers of a unit of `TQ2_0`.
+fn ternary(block: &[u8], unit: usize) -> Vec<i32> {
+    let bytes = &block[32 * (unit / 4)..][..32];
+    bytes.iter().map(|byte| i32::from(byte >> (2 * (unit % 4)) & 3) - 1).collect()
 }
 
 /// Takes one row of file blocks apart, from the layouts of llama.cpp's `ggml-common.h`.
@@ -109,6 +128,14 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
                 pieces = (0..16).map(|piece| three_bits(block, piece)).collect();
             }
             Format::Iq4Nl => pieces.push((1, 0, bell(nibbles(2)))),
+            Format::Mxfp4 => {
+                d = 2f64.powi(i32::from(block[0]) - 128) as f32;
+                pieces.push((1, 0, four_bit_floats(nibbles(1))));
+            }
+            Format::Tq2_0 => {
+                d = half(block, 64);
+                pieces = (0..8).map(|unit| (1, 0, ternary(block, unit))).collect();
+            }
             Format::Iq4Xs => {
                 for unit in 0..8 {
                     let low = block[4 + unit / 2] >> (4 * (unit % 2)) & 15;
@@ -117,7 +144,7 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
                     pieces.push((i32::from(scale), 0, bell(nibbles(8 + 16 * unit))));
                 }
             }
-            other => unreachable!("{other:?} is not packed"),
+            _ => (d, pieces) = codes(format, block),
         }
         blocks.push(Apart { d, m, pieces });
     }
@@ -180,6 +207,61 @@ fn three_bits(block: &[u8], piece: usize) -> Piece {
     (i32::from(scale), 0, q.collect())
 }
 
+/// A block of `IQ2` or `IQ3`: `d`, and its 32 pieces of eight numbers.
+fn codes(format: Format, block: &[u8]) -> (f32, Vec<Piece>) {
+    let d = half::f16::from_le_bytes([block[0], block[1]]).to_f32();
+    let fraction = match format {
+        Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S => 0.125,
+        Format::Iq3Xxs => 0.25,
+        Format::Iq3S => 1.0,
+        other => unreachable!("{other:?} is not packed"),
+    };
+    (d * fraction, (0..32).map(|i| eight_of_codebook(format, block, i)).collect())
+}
+
+/// Numbers `8 * i..8 * i + 8` of such a block.
+fn eight_of_codebook(format: Format, block: &[u8], i: usize) -> Piece {
+    let short = |at: usize| usize::from(u16::from_le_bytes([block[at], block[at + 1]]));
+    let word = |at: usize| short(at) | short(at + 2) << 16;
+    let byte = |at: usize| usize::from(block[at]);
+    let seven = |signs: usize| (signs & 127) | ((signs & 127).count_ones() as usize % 2) << 7;
+    let (part, k) = (i / 4, i % 4);
+    let (rows, signs, scale) = match format {
+        Format::Iq2Xxs => {
+            let packed = word(6 + 8 * part);
+            (vec![byte(2 + 8 * part + k)], seven(packed >> (7 * k)), packed >> 28)
+        }
+        Format::Iq2Xs => {
+            let packed = short(2 + 2 * i);
+            (vec![packed & 511], seven(packed >> 9), byte(66 + part) >> (4 * (k / 2)) & 15)
+        }
+        Format::Iq2S => {
+            let row = byte(2 + i) | (byte(66 + part) >> (2 * k) & 3) << 8;
+            (vec![row], byte(34 + i), byte(74 + part) >> (4 * (k / 2)) & 15)
+        }
+        Format::Iq3Xxs => {
+            let packed = word(66 + 4 * part);
+            (vec![byte(2 + 2 * i), byte(3 + 2 * i)], seven(packed >> (7 * k)), packed >> 28)
+        }
+        _ => {
+            let row = |j: usize| byte(2 + 2 * i + j) | (byte(66 + part) >> (2 * k + j) & 1) << 8;
+            (vec![row(0), row(1)], byte(74 + i), byte(106 + i / 8) >> (4 * (part % 2)) & 15)
+        }
+    };
+    let (bits, values): (_, &[i32]) = match format {
+        Format::Iq3Xxs => (3, &[4, 12, 20, 28, 36, 44, 52, 62]),
+        Format::Iq3S => (3, &[1, 3, 5, 7, 9, 11, 13, 15]),
+        _ => (2, &[8, 25, 43]),
+    };
+    let book = format.codebook().unwrap();
+    let each = 8 / rows.len();
+    let value = |j: usize| {
+        let choice = usize::from(book[rows[j / each]]) >> (bits * (j % each)) & ((1 << bits) - 1);
+        if signs >> j & 1 == 1 { -values[choice] } else { values[choice] }
+    };
+    (2 * scale as i32 + 1, 0, (0..8).map(value).collect())
+}
+
 /// The product of one row with one row of activations, as `nook_kernels` documents it.
 fn quantised_product(weights: &[Apart], x: &[f32]) -> f32 {
     let mut sum = 0.0f32;
@@ -220,7 +302,14 @@ fn float_product(weights: &[f32], x: &[f32]) -> f32 {
     lanes[0]
 }
 
-const PACKED: [Format; 12] = [
+const PACKED: [Format; 19] = [
+    Format::Iq2Xxs,
+    Format::Iq2Xs,
+    Format::Iq2S,
+    Format::Iq3Xxs,
+    Format::Iq3S,
+    Format::Mxfp4,
+    Format::Tq2_0,
     Format::Q2K,
     Format::Q3K,
     Format::Iq4Nl,
@@ -247,36 +336,7 @@ proptest! {
         arithmetic in prop::sample::select(&[Arithmetic::Bytes, Arithmetic::Floats][..]),
         seed: u64,
     ) {
-        let mut random = StdRng::seed_from_u64(seed);
-        let columns = match format.elements() {
-            1 => 57 * blocks,
-            elements => elements * blocks,
-        };
-        let bytes = file_bytes(format, rows, columns, &mut random);
-        let input = numbers(n * columns, &mut random);
-        let packed = arithmetic == Arithmetic::Bytes && PACKED.contains(&format);
-        let mut expected = Vec::new();
-        for x in input.chunks_exact(columns) {
-            for row in bytes.chunks_exact(format.row_bytes(columns).unwrap()) {
-                expected.push(if packed {
-                    quantised_product(&take_apart(format, row), x)
-                } else {
-                    let mut weights = vec![0.0; columns];
-                    format.decode(row, &mut weights);
-                    float_product(&weights, x)
-                });
-            }
-        }
-        let matrix = Matrix::new(arithmetic, format, rows, columns, &bytes).unwrap();
-        for isa in Isa::available() {
-            for threads in [1, 3] {
-                let compute = Compute::with_isa(threads, isa).unwrap();
-                let mut out = vec![f32::NAN; n * rows];
-                let mut products = [Product { matrix: &matrix, out: &mut out }];
-                multiply(&compute, &mut Scratch::default(), &input, &mut products).unwrap();
-                prop_assert_eq!(bits(&out), bits(&expected), "{:?} {:?} {}", format, isa, threads);
-            }
-        }
+        products_are_those_of_single_rows(format, blocks, rows, n, arithmetic, seed);
     }
 
     #[test]
@@ -296,6 +356,58 @@ proptest! {
             matrix.decode(row, &mut got).unwrap();
             format.decode(&bytes[row * row_bytes..][..row_bytes], &mut expected);
             prop_assert_eq!(bits(&got), bits(&expected), "{:?} row {}", format, row);
+        }
+    }
+}
+
+/// The shapes are such that rows of one block of MXFP4 have every exponent.
+#[test]
+fn products_of_every_packed_format_are_those_of_single_rows() {
+    assert!(Format::ALL.iter().all(|format| format.is_packed() == PACKED.contains(format)));
+    for format in PACKED {
+        for (blocks, rows, n) in [(1, 200, 1), (3, 37, 11)] {
+            products_are_those_of_single_rows(format, blocks, rows, n, Arithmetic::Bytes, 3);
+        }
+    }
+}
+
+#[track_caller]
+fn products_are_those_of_single_rows(
+    format: Format,
+    blocks: usize,
+    rows: usize,
+    n: usize,
+    arithmetic: Arithmetic,
+    seed: u64,
+) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let columns = match format.elements() {
+        1 => 57 * blocks,
+        elements => elements * blocks,
+    };
+    let bytes = file_bytes(format, rows, columns, &mut random);
+    let input = numbers(n * columns, &mut random);
+    let packed = arithmetic == Arithmetic::Bytes && PACKED.contains(&format);
+    let mut expected = Vec::new();
+    for x in input.chunks_exact(columns) {
+        for row in bytes.chunks_exact(format.row_bytes(columns).unwrap()) {
+            expected.push(if packed {
+                quantised_product(&take_apart(format, row), x)
+            } else {
+                let mut weights = vec![0.0; columns];
+                format.decode(row, &mut weights);
+                float_product(&weights, x)
+            });
+        }
+    }
+    let matrix = Matrix::new(arithmetic, format, rows, columns, &bytes).unwrap();
+    for isa in Isa::available() {
+        for threads in [1, 3] {
+            let compute = Compute::with_isa(threads, isa).unwrap();
+            let mut out = vec![f32::NAN; n * rows];
+            let mut products = [Product { matrix: &matrix, out: &mut out }];
+            multiply(&compute, &mut Scratch::default(), &input, &mut products).unwrap();
+            assert_eq!(bits(&out), bits(&expected), "{format:?} {isa:?} {threads}");
         }
     }
 }

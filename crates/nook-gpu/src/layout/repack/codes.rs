@@ -3,7 +3,7 @@
 
 use nook_kernels::Format;
 
-use super::super::{CHUNK, CODED, Layout, Sections, UNIT};
+use super::super::{Layout, Sections, UNIT};
 
 /// What belongs to 32 columns of a block.
 struct Part {
@@ -13,7 +13,7 @@ struct Part {
     scales: u16,
 }
 
-/// One row, whose first chunk of 8 columns is number `unit` of the piece.
+/// One row, whose first unit is number `unit` of the piece.
 pub(super) fn put_row(
     layout: &Layout,
     sections: &Sections,
@@ -24,7 +24,7 @@ pub(super) fn put_row(
     let format = layout.format;
     let parts = format.elements() / UNIT;
     for (index, block) in row.chunks_exact(format.bytes()).enumerate() {
-        let first = unit / CODED + index * parts;
+        let first = unit * layout.unit / UNIT + index * parts;
         for k in 0..parts {
             let Part { words, scales } = part(format, block, k);
             let (at, quants) = (first + k, layout.quants);
@@ -39,7 +39,7 @@ pub(super) fn put_row(
                 _ => {}
             }
         }
-        let j = unit * CHUNK / format.elements() + index;
+        let j = unit / layout.block_units + index;
         match layout.heads {
             super::Heads::Halves => {
                 out[sections.heads + j / 2] |= u32::from(head(format, block)) << (16 * (j % 2));
@@ -59,7 +59,6 @@ fn head(format: Format, block: &[u8]) -> u16 {
         block,
         match format {
             Format::Tq1_0 => 52,
-            Format::Tq2_0 => 64,
             _ => 0,
         },
     )
@@ -71,7 +70,6 @@ fn part(format: Format, block: &[u8], k: usize) -> Part {
     let nibble = |byte: u8| u16::from((byte >> (4 * (k % 2))) & 15);
     match format {
         Format::Tq1_0 => digits(|column| tq1_digit(block, 32 * k + column)),
-        Format::Tq2_0 => digits(|column| (block[32 * (k / 4) + column] >> (2 * (k % 4))) & 3),
         Format::Nvfp4 => Part { words: nvfp4(block, k), scales: short(block, 2 * k) },
         Format::Iq1S => {
             Part { words: [word(block, 2 + 4 * k), 0, 0, 0], scales: short(block, 34 + 2 * k) }
