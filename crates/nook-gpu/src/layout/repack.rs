@@ -133,11 +133,7 @@ fn take_apart(format: Format, block: &[u8]) -> Parts {
         }
         Format::Tq2_0 => {
             parts.d = half(64);
-            for (unit, q) in q.iter_mut().enumerate() {
-                for (i, q) in q.iter_mut().enumerate() {
-                    *q = (block[32 * (unit / 4) + i] >> (2 * (unit % 4))) & 3;
-                }
-            }
+            q.iter_mut().enumerate().for_each(|(unit, q)| *q = pairs(block, unit));
         }
         Format::Q4K | Format::Q5K => {
             parts.m = half(2);
@@ -170,9 +166,7 @@ fn take_apart(format: Format, block: &[u8]) -> Parts {
             (parts.d, parts.m) = (half(80), half(82));
             for (unit, q) in q.iter_mut().enumerate() {
                 parts.scales[unit] = half(2 * unit);
-                for (i, q) in q.iter_mut().enumerate() {
-                    *q = (block[16 + 32 * (unit / 4) + i] >> (2 * (unit % 4))) & 3;
-                }
+                *q = pairs(&block[16..], unit);
             }
         }
         Format::Q3K => {
@@ -180,10 +174,8 @@ fn take_apart(format: Format, block: &[u8]) -> Parts {
             for (unit, q) in q.iter_mut().enumerate() {
                 let scales = [2 * unit, 2 * unit + 1].map(|piece| q3_scale(&block[96..], piece));
                 parts.scales[unit] = u16::from_le_bytes(scales);
-                for (i, q) in q.iter_mut().enumerate() {
-                    let low = block[32 + 32 * (unit / 4) + i] >> (2 * (unit % 4));
-                    *q = (low & 3) | ((block[i] >> unit) & 1) << 2;
-                }
+                let low = pairs(&block[32..], unit);
+                *q = std::array::from_fn(|i| low[i] | ((block[i] >> unit) & 1) << 2);
             }
         }
         _ => take_iq4_xs(block, &mut parts),
@@ -205,6 +197,11 @@ fn take_iq4_xs(block: &[u8], parts: &mut Parts) {
 /// The 32 nibbles of 16 bytes: low ones first.
 fn nibbles(bytes: &[u8]) -> [u8; UNIT] {
     std::array::from_fn(|i| (bytes[i % 16] >> (4 * (i / 16))) & 15)
+}
+
+/// The numbers of two bits of unit `unit` of 256.
+fn pairs(bytes: &[u8], unit: usize) -> [u8; UNIT] {
+    std::array::from_fn(|i| (bytes[32 * (unit / 4) + i] >> (2 * (unit % 4))) & 3)
 }
 
 /// With the fifth bits, of which `bits` has one for each number.
