@@ -163,7 +163,7 @@ const EMBER: &str =
 
 /// The public text that a measurement attacks, and how many of its tokens.
 const ATTACKED: &str = include_str!("../../../crates/nook-privacy/text/held-out.txt");
-const ATTACKED_TOKENS: u32 = 24;
+const ATTACKED_TOKENS: u32 = 16;
 
 /// What a measurement of the model in `file` works with: the text, its ids, and the activations of
 /// its first layer.
@@ -206,7 +206,7 @@ fn f15_nothing_of_a_measurement_is_logged_or_kept_even_at_trace() -> anyhow::Res
     let settings = "[network]\nlisten_port = 0\nloopback = true\n";
     fs::write(home.path().join("settings.toml"), settings)?;
     let measure =
-        ["privacy", "measure", "ember", "--tokens", "24", "--candidates", "64", "--noise"];
+        ["privacy", "measure", "ember", "--tokens", "16", "--candidates", "96", "--noise"];
     let said = Command::new(nook()?)
         .arg("--home")
         .arg(home.path())
