@@ -87,7 +87,7 @@ fn noise_is_measured_against_what_it_costs() {
 
 #[test]
 fn with_less_memory_the_same_is_measured_in_more_rounds_and_with_too_little_nothing() {
-    let wish = MeasureWish { tokens: 24, layers: Some(vec![1]), ..wish(STORIES) };
+    let wish = MeasureWish { tokens: 64, layers: Some(vec![1]), ..wish(STORIES) };
     let whole = Prepared::of(&wish, u64::MAX).unwrap();
     let (weights, beside) = (whole.weight_bytes(), whole.beside_bytes());
     assert!(whole.in_use_bytes() < beside && beside < BESIDE_WEIGHTS_MAX, "{whole:?}");
@@ -101,7 +101,7 @@ fn with_less_memory_the_same_is_measured_in_more_rounds_and_with_too_little_noth
     assert!(told.into_inner().contains(&Progress::Replay { done: 192, of: 192 }));
 
     let refused = Prepared::of(&wish, weights + (30 << 20)).unwrap_err();
-    assert!(matches!(refused, PrivacyError::TooLarge { tokens: 24, fitting: None, .. }));
+    assert!(matches!(refused, PrivacyError::TooLarge { tokens: 64, fitting: None, .. }));
     let refused = Prepared::of(&wish, weights - 1).unwrap_err();
     assert!(matches!(refused, PrivacyError::NoRoom { .. }), "{refused:?}");
 }
