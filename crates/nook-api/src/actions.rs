@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 
-use nook_base::Sensitive;
+use nook_base::{PrivacyFigures, Sensitive};
 use tokio::sync::oneshot;
 
 use crate::action::{Action, Answer, Calls, FrontEnd, UnexpectedResponse, actions};
@@ -20,8 +20,8 @@ use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, Starte
 use crate::restart::RestartWaits;
 use crate::views::{
     AuditEntryView, ConversationView, CopyExtent, DeviceView, DownloadAsk, DownloadView, ExportAsk,
-    FoundView, Help, HouseholdView, MessageView, ModelView, PairingView, PipelineView,
-    PortRequestView, SettingAsk, TroubleView, Trust,
+    FoundView, Help, HouseholdView, KeptPrivacyView, MessageView, ModelView, PairingView,
+    PipelineView, PortRequestView, SettingAsk, TroubleView, Trust,
 };
 use crate::vitals::Vitals;
 
@@ -236,6 +236,17 @@ actions! {
         doctor as Doctor() -> Vec<Finding>, for [Control];
         /// How replies of this device are divided: the last decision and what was measured.
         pipeline as Pipeline() -> PipelineView, for [Window, Control];
+        /// What was measured last of how much a helper could read: of each model whose file is still
+        /// the one that was measured.
+        privacy as Privacy() -> KeptPrivacyView, for [Window, Control];
+        /// Keeps what the privacy meter found, in place of earlier figures of the same model. Refused
+        /// for a model that is not on the list.
+        keep_privacy as KeepPrivacy(
+            /// Digest of the file that was measured, hexadecimal.
+            model: String,
+            /// What was found.
+            figures: PrivacyFigures,
+        ) -> (), for [Control];
         /// What is under way here, counted.
         vitals as Vitals() -> Vitals, for [Control];
         /// Asks for the list of versions; what comes of it stands in the view.

@@ -45,6 +45,7 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
         control,
         [
             "doctor",
+            "keep_privacy",
             "vitals",
             "bring_update",
             "restart_when_quiet",

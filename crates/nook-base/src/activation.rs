@@ -17,6 +17,7 @@ use crate::ErrorCode;
 
 /// How the numbers of an activation are written, little-endian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "bindings", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum ActivationDtype {
     /// IEEE 754 binary16: half the bytes; the default.

@@ -20,6 +20,7 @@ pub mod limits;
 pub mod logit_rows;
 pub mod paths;
 pub mod prefix_hash;
+pub mod privacy;
 pub mod sensitive;
 #[cfg(feature = "tasks")]
 pub mod tasks;
@@ -45,6 +46,7 @@ pub use id::{ModelDigest, PeerId};
 pub use layers::{LayerRange, ModelPart};
 pub use logit_rows::LogitRows;
 pub use prefix_hash::PrefixHash;
+pub use privacy::PrivacyFigures;
 pub use sensitive::Sensitive;
 pub use ticket::{Ticket, TicketClaim};
 pub use vocabulary::Vocabulary;

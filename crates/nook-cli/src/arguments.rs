@@ -61,7 +61,7 @@ pub(crate) enum Command {
     /// Measure how fast the processor and the graphics cards of this computer compute a model, and compare what
     /// they compute. Needs no running node.
     Bench(Bench),
-    /// Measure what whoever owns a helping computer could read. Needs no running node.
+    /// Show what whoever owns a helping computer could read, as it was measured; measure it. Needs no running node.
     Privacy(Privacy),
     /// Look for a new version of Inglenook, and install it where it came as the portable package.
     Update(Update),

@@ -4,7 +4,8 @@
 //! control socket (`connection` connects to the running one, or starts one for the length of the
 //! command), and `output` is the only place that prints, `endings` knows the exit statuses. `debug`,
 //! `bench`, `privacy` and `manual` need no node: they look into files, and at the command line itself. Started as
-//! `nook worker` it is the worker process.
+//! `nook worker` it is the worker process, as `nook measurer` the one of the privacy meter
+//! (`measuring`).
 
 mod arguments;
 mod ask;
@@ -20,6 +21,7 @@ mod helping;
 mod house;
 mod keys;
 mod manual;
+mod measuring;
 mod models;
 mod output;
 #[cfg(test)]
@@ -48,12 +50,17 @@ const BLOCKED_LIMIT: Duration = Duration::from_secs(2);
 fn main() -> ExitCode {
     // Words are not always Unicode; `Arguments` says of which one that matters.
     let mut words = std::env::args_os();
-    if words.nth(1).as_deref() == Some(OsStr::new("worker")) {
+    let first = words.nth(1);
+    if first.as_deref() == Some(OsStr::new("worker")) {
         return nook_node::worker_main(&words.collect::<Vec<_>>());
+    }
+    if first.as_deref() == Some(OsStr::new(measuring::WORD)) {
+        start_log("warn");
+        return measuring::run();
     }
     nook_node::no_core_dumps();
     let arguments = Arguments::parse();
-    start_log(&arguments);
+    start_log(if matches!(arguments.command, Command::Up(_)) { "info" } else { "warn" });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -94,8 +101,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The log goes to standard error, so that what a command prints can be piped.
-fn start_log(arguments: &Arguments) {
-    let usual = if matches!(arguments.command, Command::Up(_)) { "info" } else { "warn" };
+fn start_log(usual: &str) {
     let filter = nook_node::log_filter(usual);
     // Fails only when a subscriber is set already, which cannot be this early.
     let _ = tracing_subscriber::fmt()

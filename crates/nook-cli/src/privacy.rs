@@ -1,28 +1,49 @@
-//! `nook privacy measure`: how much of a text a helper could read from a model's activations.
+//! `nook privacy`: how much of a text a helper could read from a model's activations.
 //!
-//! The measuring is done in `nook_privacy`, in this process, on a public text; a node is only asked
-//! where the file of a model lies. Nothing of what is measured is kept.
+//! The measuring is done by `nook_privacy`, in a process of its own (`measuring`), on a public text.
+//! A node is asked where the file of a model lies, and keeps the figures of a model of its list.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
+use nook_api::NodeCalls as _;
+use nook_api::views::{KeptPrivacyView, PrivacyOfModelView};
+use nook_base::calendar;
 use nook_privacy::{Attack, Control, MeasureWish, NoiseView, PrivacyView, Progress};
 
 use crate::arguments::{Privacy, PrivacyAction, PrivacyMeasure};
 use crate::connection::Connection;
-use crate::{ask, output};
+use crate::{ask, measuring, output};
 
 /// How many steps of a stage are told.
 const STEPS_TOLD: u32 = 10;
 
+/// A model file that is meant.
+struct Meant {
+    file: PathBuf,
+    /// Whether it is a model of the node, by its name: then its figures are kept.
+    is_listed: bool,
+}
+
 pub(crate) async fn run(home: Option<PathBuf>, wish: Privacy) -> anyhow::Result<ExitCode> {
-    let PrivacyAction::Measure(wish) = wish.action;
-    let model = file_of(home, &wish.model).await?;
+    match wish.action {
+        Some(PrivacyAction::Measure(measure)) => measured(home, &measure, wish.json).await,
+        Some(PrivacyAction::Show { model }) => shown(home, model.as_deref(), wish.json).await,
+        None => shown(home, None, wish.json).await,
+    }
+}
+
+async fn measured(
+    home: Option<PathBuf>,
+    wish: &PrivacyMeasure,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let meant = file_of(home.clone(), &wish.model).await?;
     // Nothing else is under way in this process.
-    let view = tokio::task::block_in_place(|| measure(&wish, model))?;
-    if wish.json {
+    let view = tokio::task::block_in_place(|| measure(wish, meant.file))?;
+    if json {
         output::json(&view);
     } else {
         show(&view);
@@ -33,14 +54,85 @@ pub(crate) async fn run(home: Option<PathBuf>, wish: Privacy) -> anyhow::Result<
              must not read random numbers"
         );
     }
+    if meant.is_listed {
+        keep(home, &view).await?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Has the node keep the figures.
+async fn keep(home: Option<PathBuf>, view: &PrivacyView) -> anyhow::Result<()> {
+    let connection = Connection::open(home).await?;
+    let kept = connection.client.keep_privacy(view.model.digest.clone(), view.figures()).await;
+    connection.close().await;
+    Ok(kept?)
+}
+
+/// Shows what was measured last: of all models, or of one.
+async fn shown(home: Option<PathBuf>, model: Option<&str>, json: bool) -> anyhow::Result<ExitCode> {
+    let connection = Connection::open(home).await?;
+    let kept = connection.client.privacy().await;
+    connection.close().await;
+    let mut kept = kept?;
+    if let Some(model) = model {
+        kept.models.retain(|it| it.model.eq_ignore_ascii_case(model));
+    }
+    if json {
+        output::json(&kept);
+    } else {
+        list(&kept, model);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(kept: &KeptPrivacyView, model: Option<&str>) {
+    if let Some(problem) = &kept.problem {
+        output::line(format!("Earlier figures are lost: {problem}."));
+    }
+    if kept.models.is_empty() {
+        let of = model.map_or_else(|| "no model".to_owned(), |name| format!("`{name}` not yet"));
+        output::line(format!("Measured here: {of}. nook privacy measure MODEL measures one."));
+        return output::line(ask::HONEST_SENTENCE);
+    }
+    let rows: Vec<Vec<String>> = kept.models.iter().map(row).collect();
+    output::table(
+        &["MODEL", "MEASURED", "READ AT MOST", "BY", "LAYERS BEFORE", "FORMAT", "TOKENS"],
+        &rows,
+    );
+    output::line(
+        "Read at most: how many of 100 tokens of a public text one of four known methods read from what a \
+         helper is sent. Other methods may read more. nook privacy measure MODEL measures again.",
+    );
+    output::line(ask::HONEST_SENTENCE);
+}
+
+fn row(of: &PrivacyOfModelView) -> Vec<String> {
+    let it = &of.figures;
+    let by = [
+        (Attack::Nearest, it.nearest),
+        (Attack::Probe, it.probe),
+        (Attack::Lens, it.lens),
+        (Attack::Replay, it.replay),
+    ];
+    let most = it.most();
+    // The plainest first: of equals it is the one that costs least.
+    let by = by.into_iter().find(|(_, share)| *share >= most).map(|(attack, _)| short(attack));
+    vec![
+        of.model.clone(),
+        calendar::day_of(it.measured_at),
+        percent(most),
+        by.unwrap_or_default().to_owned(),
+        it.layers_before.to_string(),
+        it.format.to_string(),
+        format!("{} among {}", it.tokens, it.candidates),
+    ]
+}
+
 /// The file that is meant: one that was typed, or that of a model of the node.
-async fn file_of(home: Option<PathBuf>, typed: &str) -> anyhow::Result<PathBuf> {
+async fn file_of(home: Option<PathBuf>, typed: &str) -> anyhow::Result<Meant> {
     let file = Path::new(typed);
     if file.is_file() {
-        return Ok(file.to_owned());
+        return Ok(Meant { file: file.to_owned(), is_listed: false });
     }
     if typed.ends_with(".gguf") {
         bail!("there is no file {typed}");
@@ -59,7 +151,7 @@ async fn file_of(home: Option<PathBuf>, typed: &str) -> anyhow::Result<PathBuf> 
             model.name
         );
     }
-    Ok(PathBuf::from(model.file))
+    Ok(Meant { file: PathBuf::from(model.file), is_listed: true })
 }
 
 fn measure(wish: &PrivacyMeasure, model: PathBuf) -> anyhow::Result<PrivacyView> {
@@ -72,18 +164,17 @@ fn measure(wish: &PrivacyMeasure, model: PathBuf) -> anyhow::Result<PrivacyView>
         threads: wish.threads,
     };
     let told = Cell::new(None);
-    let view = nook_privacy::measure(&wish, &|progress| {
+    measuring::measure(&wish, &|progress| {
         let (stage, done, of) = match progress {
             Progress::Cuts { done, of } => ("activations read, three attacks", done, of),
             Progress::Replay { done, of } => ("replay matching", done, of),
             Progress::Noise { done, of } => ("replies with noise", done, of),
         };
-        let step = done * STEPS_TOLD / of.max(1);
+        let step = u64::from(done) * u64::from(STEPS_TOLD) / u64::from(of.max(1));
         if told.replace(Some((stage, step))) != Some((stage, step)) {
             output::note(format!("{stage}: {} %", u64::from(done) * 100 / u64::from(of.max(1))));
         }
-    })?;
-    Ok(view)
+    })
 }
 
 fn show(view: &PrivacyView) {
@@ -197,6 +288,25 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_says_what_was_read_most_by_what_and_when() {
+        let figures = nook_base::PrivacyFigures {
+            measured_at: 1_795_737_600,
+            tokens: 64,
+            candidates: 2048,
+            layers_before: 1,
+            format: nook_base::ActivationDtype::F16,
+            nearest: 0.125,
+            probe: 0.984_375,
+            lens: 0.0,
+            replay: 0.984_375,
+            next: 1.0,
+        };
+        let of = PrivacyOfModelView { model: "ember".to_owned(), digest: String::new(), figures };
+        let shown = ["ember", "2026-11-27", "98 %", "probe", "1", "f16", "64 among 2048"];
+        assert_eq!(row(&of), shown);
+    }
 
     #[test]
     fn shares_are_shown_as_people_read_them() {

@@ -15,13 +15,24 @@ use nook_resources::backends::{
     GpuKind, GpuStanding, GpuUse, Measurable, Measurement, Pace, Spared,
 };
 use nook_shard::WorkerStatus;
-use nook_store::{Measured, MeasuredBackend};
+use nook_store::{Home, Measured, MeasuredBackend, MeasuredFile};
 use nook_wire::GpuHolding;
 
 use crate::doctor::finding;
 use crate::state::State;
 
 const SUBJECT: &str = "computing";
+
+/// Where it is kept what was measured, and what still counts of it.
+pub(crate) fn measured(home: &Home) -> (MeasuredFile, Measured) {
+    let file = MeasuredFile::of(home);
+    let measured = file.load(clock::unix_seconds()).unwrap_or_else(|error| {
+        // It is measured anew, and the file is written again.
+        tracing::warn!(%error, "what was measured before is lost");
+        Measured::default()
+    });
+    (file, measured)
+}
 
 impl State {
     /// What computes: the variable of the environment, else the owner's choice.

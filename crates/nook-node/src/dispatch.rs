@@ -96,6 +96,11 @@ impl State {
             }
             Of::Doctor { answer } => self.examine_gpus(self.examine(), answer),
             Of::Pipeline { answer } => drop(answer.send(Ok(self.pipeline_view()))),
+            Of::Privacy { answer } => self.show_privacy(answer),
+            Of::KeepPrivacy { model, figures, answer } => {
+                let kept = self.keep_privacy(&model, figures);
+                self.answer(answer, kept);
+            }
             Of::Vitals { answer } => self.count_vitals(answer),
             Of::LookForUpdate { answer } => {
                 let done = self.look_for_update();

@@ -36,6 +36,7 @@ mod outbox;
 mod port;
 mod preferences;
 mod present;
+mod privacy;
 mod quiet;
 mod running;
 pub mod settings;
@@ -55,6 +56,7 @@ use std::process::ExitCode;
 pub use log::log_filter;
 pub use nook_machine::seconds_to_clock;
 pub use nook_plan::even_split;
+pub use nook_resources::memory::memory_free;
 pub use nook_shard::confinement::no_core_dumps;
 pub use nook_shard::{WorkerCommand, cuda_worker_beside};
 pub use start::{

@@ -46,6 +46,7 @@ impl State {
             LibraryEffect::ModelsChanged => {
                 self.tell_host(HostEvent::ModelsChanged);
                 self.look_at_fits();
+                self.forget_privacy();
                 self.ask(Event::ModelsChanged);
             }
             LibraryEffect::Note(subject, troubles) => self.note(subject, troubles),

@@ -34,6 +34,7 @@ use crate::fits::KnownFits;
 use crate::meters::Meters;
 use crate::outbox::Outbox;
 use crate::preferences::{not_changed, settings_trouble};
+use crate::privacy::KeptPrivacy;
 use crate::quiet::Quiet;
 use crate::running::{self, Inboxes};
 use crate::state::{OpenWindow, State};
@@ -149,6 +150,7 @@ struct Read {
     giving: Giving,
     measured_file: MeasuredFile,
     measured: Measured,
+    privacy: KeptPrivacy,
     lent: LentDays,
     audit: AuditList,
     updates: (NewVersionsHere, mpsc::Receiver<UpdateEvent>),
@@ -243,13 +245,9 @@ fn read(
         ModelLibrary::open(&home, chosen, clock::unix_seconds(), traffic.clone(), lifetime)?;
     let port_keys = PortKeys::load_or_create(&home)?;
     let chats = Chats::open(&home)?;
-    let file = MeasuredFile::of(&home);
-    let measured = file.load(clock::unix_seconds()).unwrap_or_else(|error| {
-        // It is measured anew, and the file is written again.
-        tracing::warn!(%error, "what was measured before is lost");
-        Measured::default()
-    });
+    let (measured_file, measured) = crate::computing::measured(&home);
     let (lent, audit) = (asked_here::lent_days(&home), asked_here::audit(&home));
+    let privacy = KeptPrivacy::read(&home);
     let (update_events, update_inbox) = mpsc::channel(EVENTS_MAX);
     let giving = Giving::new(traffic.clone()).keeping_manifests_in(library.manifests_folder());
     let updates =
@@ -265,8 +263,9 @@ fn read(
         chats,
         library,
         giving,
-        measured_file: file,
+        measured_file,
         measured,
+        privacy,
         lent,
         audit,
     })
@@ -335,6 +334,7 @@ fn assemble(
         requester: sides.requester,
         runner: sides.runner,
         measured: read.measured_file,
+        privacy: read.privacy,
         quiet: Quiet::default(),
         workers,
         library,

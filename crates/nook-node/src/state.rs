@@ -19,6 +19,7 @@ use crate::fits::KnownFits;
 use crate::machine_seen::MachineSeen;
 use crate::meters::Meters;
 use crate::outbox::Outbox;
+use crate::privacy::KeptPrivacy;
 use crate::quiet::Quiet;
 use crate::updates::NewVersionsHere;
 use crate::waking::Looks;
@@ -81,6 +82,8 @@ pub(crate) struct State {
     pub(crate) runner: Runner,
     /// What was measured, kept over a restart.
     pub(crate) measured: MeasuredFile,
+    /// What was measured of how much a helper could read.
+    pub(crate) privacy: KeptPrivacy,
     /// Whether memory is to be given back.
     pub(crate) quiet: Quiet,
     pub(crate) workers: Workers,

@@ -7,9 +7,32 @@ pub(crate) mod replay;
 
 use nalgebra::DMatrix;
 
-/// The index of the largest number of each column.
-fn largest_of_columns(scores: &DMatrix<f32>) -> Vec<usize> {
-    scores.column_iter().map(|column| column.argmax().0).collect()
+use crate::budget::BLOCK_ROWS;
+use crate::candidates::Candidates;
+
+/// For each row of `asked` the candidate whose embedding, as `turn` makes it of some of them at a
+/// time, has the largest product with it; the first of equals.
+fn nearest_of(
+    candidates: &Candidates,
+    asked: &DMatrix<f32>,
+    turn: &dyn Fn(&mut DMatrix<f32>),
+) -> Vec<u32> {
+    let asked = asked.transpose();
+    let first = candidates.ids.first().copied().unwrap_or_default();
+    let mut best = vec![(f32::NEG_INFINITY, first); asked.ncols()];
+    for (block, ids) in candidates.ids.chunks(BLOCK_ROWS).enumerate() {
+        let mut embeddings = candidates.embeddings.rows(block * BLOCK_ROWS, ids.len()).into_owned();
+        turn(&mut embeddings);
+        let scores = embeddings * &asked;
+        for (best, column) in best.iter_mut().zip(scores.column_iter()) {
+            for (score, id) in column.iter().zip(ids) {
+                if *score > best.0 {
+                    *best = (*score, *id);
+                }
+            }
+        }
+    }
+    best.into_iter().map(|(_, id)| id).collect()
 }
 
 /// Makes each row as long as 1; a row of zeros stays.

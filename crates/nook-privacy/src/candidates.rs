@@ -12,10 +12,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 
 use crate::PrivacyError;
+use crate::budget::BLOCK_ROWS;
 use crate::walk::Walk;
-
-/// Tokens that are embedded at once.
-const AT_ONCE: usize = 256;
 
 const SEED: u64 = 0x6361_6e64;
 
@@ -40,19 +38,27 @@ impl Candidates {
         let embeddings = embeddings(model, &ids)?;
         Ok(Self { ids, embeddings })
     }
+
+    /// The tokens alone.
+    pub(crate) fn into_ids(self) -> Vec<u32> {
+        self.ids
+    }
 }
 
 /// The embeddings of `ids`, one a row.
-pub(crate) fn embeddings(model: &LoadedModel, ids: &[u32]) -> Result<DMatrix<f32>, PrivacyError> {
-    let embedding = ModelPart { layers: LayerRange::all(0), embedding: true, head: false };
-    let at_once = AT_ONCE.min(model.file().shape().context_length as usize).max(1);
-    let mut rows = Vec::new();
-    for ids in ids.chunks(at_once) {
-        let positions = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-        let mut walk = Walk::new(model, &[embedding], positions)?;
-        rows.extend(walk.read(model, ids)?.into_iter().flatten());
+fn embeddings(model: &LoadedModel, ids: &[u32]) -> Result<DMatrix<f32>, PrivacyError> {
+    let part = ModelPart { layers: LayerRange::all(0), embedding: true, head: false };
+    let shape = model.file().shape();
+    let at_once = BLOCK_ROWS.min(shape.context_length as usize).max(1);
+    let mut embeddings = DMatrix::zeros(ids.len(), shape.row as usize);
+    for (block, ids) in ids.chunks(at_once).enumerate() {
+        let mut walk = Walk::new(vec![ids]);
+        let rows = walk.through(model, part)?.chunks_exact(embeddings.ncols().max(1));
+        for (at, row) in (block * at_once..).zip(rows) {
+            embeddings.row_mut(at).copy_from_slice(row);
+        }
     }
-    Ok(DMatrix::from_row_slice(ids.len(), rows.len() / ids.len().max(1), &rows))
+    Ok(embeddings)
 }
 
 fn chosen(vocabulary: u32, wanted: usize, right: &[u32], likely: &[u32]) -> Vec<u32> {

@@ -16,24 +16,30 @@
 //! also measures what noise on the activations does to the attacks and to the replies.
 //!
 //! Works on a model file alone, needs no node, and blocks until it is done. Activations are in
-//! memory only, and neither they nor token ids are in errors, `Debug` output or logs.
+//! memory only, and neither they nor token ids are in errors, `Debug` output or logs. How much
+//! memory it takes beside the weights is known before it begins ([`Prepared::beside_bytes`]), and
+//! never more than [`BESIDE_WEIGHTS_MAX`].
 
 mod attacks;
+mod budget;
 mod candidates;
 mod cuts;
 mod error;
 mod measure;
+mod prepared;
 mod quality;
 mod sent;
 mod texts;
+mod trials;
 mod view;
 mod walk;
 
-pub use error::PrivacyError;
+pub use budget::BESIDE_WEIGHTS_MAX;
+pub use error::{OUT_OF_MEMORY, PrivacyError};
 pub use measure::{
     CANDIDATES_MAX, CANDIDATES_MIN, MeasureWish, NOISE_LEVELS, Progress, TOKENS_MAX, TOKENS_MIN,
-    measure,
 };
+pub use prepared::{Loaded, Prepared, measure};
 pub use view::{
     Attack, Control, Controls, CutView, FormatView, Highest, MeasuredModel, NoiseLevel, NoiseView,
     PrivacyView, Recovered, VERSION,

@@ -1,30 +1,33 @@
-//! One measurement from beginning to end.
+//! One measurement from beginning to end, with the weights in memory.
 //!
-//! The attacked text goes through the model once, with the activations kept at every cut. What a
-//! helper would receive of them is made in every format, and three attacks read it cut by cut. The
-//! fourth, replay, then computes each candidate once for all cuts and ways of sending together.
+//! The attacked text goes through the model, and so does the one that probes learn from, with the
+//! activations of one cut at a time. What a helper would receive of them is made in every format,
+//! and three attacks read it. The fourth, replay, then computes each candidate for all cuts and ways
+//! of sending together, for as many positions at once as there is memory for
+//! ([`crate::budget`]).
 
-use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use nalgebra::DMatrix;
-use nook_base::{ActivationDtype, ModelPart, clock};
-use nook_model::{Input, LoadOptions, LoadedModel, ModelFile, Precision};
+use nook_base::{ActivationDtype, ModelDigest, ModelPart, clock};
+use nook_model::{Input, LoadedModel, ModelFile};
+use serde::{Deserialize, Serialize};
 
 use crate::PrivacyError;
 use crate::attacks::probe::Probe;
 use crate::attacks::replay::{Match, compare_all};
 use crate::attacks::{lens, nearest};
-use crate::candidates::{Candidates, embeddings};
+use crate::budget::Plan;
+use crate::candidates::Candidates;
 use crate::cuts::Cuts;
 use crate::quality::Quality;
 use crate::sent::{Content, Sent};
 use crate::texts::Texts;
-use crate::view::{
-    Control, Controls, CutView, FormatView, Highest, MeasuredModel, NoiseLevel, NoiseView,
-    PrivacyView, Recovered, VERSION,
-};
-use crate::walk::{self, Walk, Walks};
+use crate::trials::{Trial, Trials, share};
+use crate::view::{Highest, MeasuredModel, NoiseLevel, NoiseView, PrivacyView, Recovered, VERSION};
+use crate::walk::{self, Tries, Walk};
 
 /// Fewest tokens that are attacked.
 pub const TOKENS_MIN: u32 = 4;
@@ -35,41 +38,14 @@ pub const TOKENS_MAX: u32 = 256;
 /// Fewest tokens among which an attack looks, as far as the model has so many.
 pub const CANDIDATES_MIN: u32 = 64;
 
-/// For each token that is right, as many are tried at least where nobody says how many: among few
-/// others, a right one is found by luck.
-const WRONG_BESIDE_RIGHT: usize = 8;
-
 /// Most tokens among which an attack looks: their embeddings are in memory.
 pub const CANDIDATES_MAX: u32 = 4096;
 
 /// Noise that is measured, as a part of the root mean square of an activation.
 pub const NOISE_LEVELS: [f32; 8] = [0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
-/// Tokens that replay tries when nobody says how many: as many as this allows, in products of a
-/// weight and a number. On two cores of a laptop that is some minutes.
-const REPLAY_WORK: f64 = 1e13;
-
-/// Candidates that are tried where that allows it.
-const CANDIDATES_USUAL: u32 = 2048;
-
-/// Most tokens that a probe learns from.
-const LEARNT_TOKENS: usize = 2048;
-
 /// Tokens of a piece of the text that a probe learns from.
 const LEARNT_WINDOW: usize = 256;
-
-/// Most bytes of the activations that probes learn from.
-const LEARNT_BYTES: usize = 256 << 20;
-
-/// What must be read from the embedding itself, or the attacks do not work.
-const POSITIVE_MIN: f64 = 0.99;
-
-/// What may be read from random numbers by chance. Some tokens are frequent, so it is not zero.
-const NEGATIVE_MAX: f64 = 0.1;
-
-/// The same at a single place. Where few tokens are attacked, an attack that always says the same one
-/// is right about one of them.
-const NEGATIVE_PLACE_MAX: f64 = 0.3;
 
 /// Fewest random rows at each place: of few, chance reads too much too easily.
 const RANDOM_ROWS: usize = 64;
@@ -81,9 +57,10 @@ const READ_MAX: f64 = 0.5;
 const KEPT_MIN: f64 = 0.9;
 
 /// What to measure.
-#[derive(Debug, Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct MeasureWish {
     /// The model file.
+    #[serde(with = "nook_base::paths::lossless")]
     pub model: PathBuf,
     /// Layers before which to measure; `None` for a choice. The embedding, as a control, and the
     /// end of the last layer are always measured.
@@ -99,7 +76,7 @@ pub struct MeasureWish {
 }
 
 /// How far a measurement is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
     /// Places at which everything but replay is done.
     Cuts {
@@ -124,95 +101,85 @@ pub enum Progress {
     },
 }
 
-/// Measures one model on the processor, and tells `progress` how far it is.
-///
-/// # Errors
-///
-/// See [`PrivacyError`]: files that are no models, models that cannot be cut, layers that do not
-/// exist.
-pub fn measure(
-    wish: &MeasureWish,
-    progress: &dyn Fn(Progress),
-) -> Result<PrivacyView, PrivacyError> {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = wish.threads.unwrap_or_else(cores).max(1);
-    let file = ModelFile::open(&wish.model)?;
-    let cuts = Cuts::of(&file, wish.layers.as_deref())?;
-    let texts = Texts::of(&file, &wish.model)?;
-    let ids = attacked(&texts, file.shape().context_length, wish.tokens)?;
-    let options = LoadOptions { threads, precision: Precision::Auto };
-    let mut model = LoadedModel::new(file.clone(), options)?;
-    model.hold(&ModelPart::whole(file.shape().layers))?;
-    let meter = Meter { model, parts: cuts.parts(), cuts, ids, texts };
-    meter.run(wish, progress)
+impl Progress {
+    /// The stage as a number, and how much of it is done, in thousandths.
+    #[must_use]
+    pub fn thousandths(self) -> (u8, u64) {
+        let (stage, done, of) = match self {
+            Self::Cuts { done, of } => (0, done, of),
+            Self::Replay { done, of } => (1, done, of),
+            Self::Noise { done, of } => (2, done, of),
+        };
+        (stage, u64::from(done) * 1000 / u64::from(of.max(1)))
+    }
 }
 
-/// As many tokens of the public text as are wanted and fit.
-fn attacked(texts: &Texts, context: u32, wanted: u32) -> Result<Vec<u32>, PrivacyError> {
-    let wanted = wanted.clamp(TOKENS_MIN, TOKENS_MAX) as usize + texts.special;
-    let end = wanted.min(texts.held_out.len()).min(context as usize);
-    if end < TOKENS_MIN as usize + texts.special {
-        return Err(PrivacyError::TooShort { context, least: TOKENS_MIN + 1 });
+impl fmt::Debug for MeasureWish {
+    /// Where the file lies is nobody's business in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model: _, layers, tokens, candidates, noise, threads } = self;
+        f.debug_struct("MeasureWish")
+            .field("layers", layers)
+            .field("tokens", tokens)
+            .field("candidates", candidates)
+            .field("noise", noise)
+            .field("threads", threads)
+            .finish_non_exhaustive()
     }
-    Ok(texts.held_out[..end].to_vec())
 }
 
 /// A model and a text in the middle of a measurement.
-struct Meter {
-    model: LoadedModel,
-    cuts: Cuts,
-    parts: Vec<ModelPart>,
+pub(crate) struct Meter {
+    pub(crate) model: LoadedModel,
+    pub(crate) cuts: Cuts,
+    pub(crate) parts: Vec<ModelPart>,
     /// The attacked text, with what stands before it.
-    ids: Vec<u32>,
-    texts: Texts,
+    pub(crate) ids: Vec<u32>,
+    pub(crate) texts: Texts,
+    /// Tokens among which attacks look.
+    pub(crate) candidates: usize,
+    pub(crate) noise: bool,
+    pub(crate) plan: Plan,
 }
 
-/// What was sent at one cut in one way, and what was read of it.
-struct Trial {
-    cut: usize,
-    sent: Sent,
-    recovered: Recovered,
-    next: f64,
+/// Most ways of sending at one place: three formats, as many random rows as the controls need, and
+/// where noise is measured every level of it.
+pub(crate) fn ways_max(tokens: usize, noise: bool) -> usize {
+    3 + random_rounds(tokens) + if noise { NOISE_LEVELS.len() } else { 0 }
 }
 
-/// The trials of one measurement, replay's comparisons in the same order, and what was too large to
-/// be sent.
-#[derive(Default)]
-struct Trials {
-    done: Vec<Trial>,
-    too_large: Vec<(usize, Sent)>,
-    /// By cut.
-    matches: Vec<Vec<Match>>,
+fn random_rounds(tokens: usize) -> usize {
+    RANDOM_ROWS.div_ceil(tokens.max(1))
 }
 
 impl Meter {
-    fn run(
+    /// Measures the model of the file with this digest.
+    pub(crate) fn run(
         &self,
-        wish: &MeasureWish,
+        digest: ModelDigest,
         progress: &dyn Fn(Progress),
     ) -> Result<PrivacyView, PrivacyError> {
         let (own, likely) = self.choices()?;
-        let wanted = wish.candidates.unwrap_or_else(|| self.usual_candidates());
-        let wanted = wanted.clamp(CANDIDATES_MIN, CANDIDATES_MAX) as usize;
-        let candidates = Candidates::choose(&self.model, wanted, self.right(), &likely)?;
         let learnt = self.learnt();
-        let mut trials = self.read(wish.noise, &candidates, (&learnt, &own), progress)?;
+        let chosen = Candidates::choose(&self.model, self.candidates, self.right(), &likely)?;
+        let mut trials = self.read(&chosen, (&learnt, &own), progress)?;
+        let candidates = chosen.into_ids();
         self.replay(&candidates, &mut trials, progress)?;
-        let noise = if wish.noise { Some(self.noise(&trials, progress)?) } else { None };
-        let cuts = self.cut_views(&trials);
+        let noise = if self.noise { Some(self.noise(&trials, progress)?) } else { None };
+        let cuts = trials.cut_views(self.cuts.before());
         let highest = Highest::of(&cuts).ok_or(PrivacyError::NotFinite)?;
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Ok(PrivacyView {
             version: VERSION,
             inglenook: nook_base::VERSION.to_owned(),
             measured_at: clock::unix_seconds(),
-            model: measured(self.model.file()),
+            model: measured(self.model.file(), digest),
             tokens: count(self.right().len()),
             learnt_tokens: count(learnt.iter().map(|window| window.len() - 1).sum()),
-            candidates: count(candidates.ids.len()),
-            controls: controls(&trials),
+            candidates: count(candidates.len()),
+            controls: trials.controls(),
             cuts,
-            meaning: highest.meaning(candidates.ids.len(), self.model.file().shape().vocabulary),
+            meaning: highest.meaning(candidates.len(), self.model.file().shape().vocabulary),
             highest,
             noise,
         })
@@ -239,100 +206,67 @@ impl Meter {
         Ok((own, likely))
     }
 
-    /// As many candidates as take some minutes, but enough wrong ones beside each right one.
-    fn usual_candidates(&self) -> u32 {
-        let file = self.model.file();
-        // About one weight a byte: more is said of small models than of large ones.
-        let weights = file.weight_bytes(&ModelPart::whole(file.shape().layers)) as f64;
-        let allowed = REPLAY_WORK / (weights * self.right().len() as f64).max(1.0);
-        let right: BTreeSet<&u32> = self.right().iter().collect();
-        let least = u32::try_from(WRONG_BESIDE_RIGHT * right.len()).unwrap_or(CANDIDATES_USUAL);
-        let least = least.clamp(CANDIDATES_MIN, CANDIDATES_USUAL);
-        (allowed as u32).clamp(least, CANDIDATES_USUAL)
-    }
-
     /// The pieces of text that a probe learns from.
     fn learnt(&self) -> Vec<&[u32]> {
-        let bytes = self.parts.len() * self.width() * size_of::<f32>();
-        let most = LEARNT_TOKENS.min(LEARNT_BYTES / bytes.max(1)).max(LEARNT_WINDOW);
-        let window = LEARNT_WINDOW.min(self.model.file().shape().context_length as usize).max(2);
+        let most = usize::try_from(self.plan.learnt).unwrap_or(usize::MAX);
         let all = &self.texts.learnt[..self.texts.learnt.len().min(most)];
+        let window = learnt_window(self.model.file().shape().context_length);
         all.chunks(window).filter(|window| window.len() > 1).collect()
     }
 
     /// Everything but replay.
     fn read(
         &self,
-        noise: bool,
         candidates: &Candidates,
         (learnt, own): (&[&[u32]], &[Option<u32>]),
         progress: &dyn Fn(Progress),
     ) -> Result<Trials, PrivacyError> {
         let width = self.width();
-        let positions = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
-        let at_cuts =
-            Walk::new(&self.model, &self.parts, positions)?.read(&self.model, &self.ids)?;
-        let (learnt_ids, mut examples) = self.examples(learnt)?;
-        let targets = embeddings(&self.model, &learnt_ids)?;
+        let mut attacked = Walk::new(vec![&self.ids]);
+        let mut examples = Walk::new(learnt.to_vec());
+        let mut targets: Option<DMatrix<f32>> = None;
         let mut trials = Trials::default();
-        let of = u32::try_from(at_cuts.len()).unwrap_or(u32::MAX);
-        for (cut, rows) in at_cuts.iter().enumerate() {
+        let of = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+        for (cut, part) in self.parts.iter().enumerate() {
             progress(Progress::Cuts { done: u32::try_from(cut).unwrap_or(of), of });
-            let rows = &rows[self.texts.special * width..];
-            let examples = std::mem::take(&mut examples[cut]);
-            let examples = DMatrix::from_row_slice(learnt_ids.len(), width, &examples);
+            let examples = of_pieces(learnt, examples.through(&self.model, *part)?, width);
+            // What comes out of the first part is the embedding.
+            let targets = targets.get_or_insert_with(|| examples.clone());
             let probe = Probe::learn(examples, targets.clone()).ok_or(PrivacyError::NotFinite)?;
-            trials.matches.push(Vec::new());
-            for sent in self.ways(cut, rows, noise) {
+            let rows = &attacked.through(&self.model, *part)?[self.texts.special * width..];
+            for sent in self.ways(cut, rows) {
                 let Some(received) = sent.received(rows, width, cut as u64) else {
                     trials.too_large.push((cut, sent));
                     continue;
                 };
-                let matrix = DMatrix::from_row_slice(self.right().len(), width, &received);
                 let guessed = lens::guess(&self.model, &received)?;
+                let received = DMatrix::from_row_slice(self.right().len(), width, &received);
                 trials.done.push(Trial {
                     cut,
                     sent,
                     recovered: Recovered {
-                        nearest: self.share(&nearest::guess(candidates, &matrix)),
-                        probe: self.share(&probe.guess(candidates, &matrix)),
+                        nearest: self.share(&nearest::guess(candidates, &received)),
+                        probe: self.share(&probe.guess(candidates, &received)),
                         lens: share(&guessed, self.right().iter().copied().map(Some)),
                         replay: 0.0,
                     },
                     next: share(&guessed, own.iter().copied()),
                 });
-                trials.matches[cut].push(Match::new(sent.format, received, width));
             }
         }
         progress(Progress::Cuts { done: of, of });
         Ok(trials)
     }
 
-    /// The activations of `learnt` at each cut with the tokens that they are of. The first position
-    /// of each piece is left out: there, some models have numbers like nowhere else.
-    fn examples(&self, learnt: &[&[u32]]) -> Result<(Vec<u32>, Vec<Vec<f32>>), PrivacyError> {
-        let mut ids = Vec::new();
-        let mut examples = vec![Vec::new(); self.parts.len()];
-        for window in learnt {
-            let positions = u32::try_from(window.len()).unwrap_or(u32::MAX);
-            let read = Walk::new(&self.model, &self.parts, positions)?.read(&self.model, window)?;
-            ids.extend_from_slice(&window[1..]);
-            for (all, rows) in examples.iter_mut().zip(read) {
-                all.extend_from_slice(&rows[self.width()..]);
-            }
-        }
-        Ok((ids, examples))
-    }
-
     /// The ways in which `rows` are sent at the cut `cut`.
-    fn ways(&self, cut: usize, rows: &[f32], noise: bool) -> Vec<Sent> {
+    fn ways(&self, cut: usize, rows: &[f32]) -> Vec<Sent> {
         let plain = |format| Sent { format, content: Content::Plain };
         let mut ways: Vec<Sent> =
             [ActivationDtype::F32, ActivationDtype::F16, ActivationDtype::Q8].map(plain).to_vec();
-        let rounds = RANDOM_ROWS.div_ceil(self.right().len().max(1)) as u64;
+        let rounds = random_rounds(self.right().len()) as u64;
         let random = |round| Sent { format: ActivationDtype::F32, content: Content::Random(round) };
         ways.extend((0..rounds).map(random));
-        if noise && cut == self.cuts.of_noise() {
+        if self.noise && cut == self.cuts.of_noise() {
             let format = self.noise_format(rows);
             ways.extend(NOISE_LEVELS.map(|level| Sent { format, content: Content::Noise(level) }));
         }
@@ -347,29 +281,63 @@ impl Meter {
         if fits { format } else { ActivationDtype::F32 }
     }
 
-    /// Computes every candidate behind every attacked position and compares.
+    /// Computes every candidate behind every attacked position and compares, some positions at a
+    /// time.
     fn replay(
         &self,
-        candidates: &Candidates,
+        candidates: &[u32],
         trials: &mut Trials,
         progress: &dyn Fn(Progress),
     ) -> Result<(), PrivacyError> {
-        let mut walks = Walks::new(&self.model, &self.parts, &self.ids, self.texts.special)?;
-        let of = u32::try_from(candidates.ids.len()).unwrap_or(u32::MAX);
-        for (done, id) in (0..).zip(&candidates.ids) {
-            progress(Progress::Replay { done, of });
-            let at_cuts = walks.try_with(&self.model, *id)?;
-            for (matches, rows) in trials.matches.iter_mut().zip(&at_cuts) {
-                compare_all(matches, *id, rows);
+        let (first, last) = (self.texts.special, self.ids.len());
+        let round = usize::try_from(self.plan.round).unwrap_or(usize::MAX).max(1);
+        let rounds: Vec<_> =
+            (first..last).step_by(round).map(|at| at..last.min(at.saturating_add(round))).collect();
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let of = count(candidates.len() * rounds.len());
+        let mut guesses: Vec<Vec<Option<u32>>> = vec![Vec::new(); trials.done.len()];
+        for (nth, positions) in rounds.into_iter().enumerate() {
+            let mut matches = self.matches(trials, positions.clone())?;
+            let mut tries = Tries::new(&self.model, &self.parts, &self.ids, positions)?;
+            for (done, id) in candidates.iter().enumerate() {
+                progress(Progress::Replay { done: count(nth * candidates.len() + done), of });
+                let mut compare =
+                    |cut: usize, rows: &[f32]| compare_all(&mut matches[cut], *id, rows);
+                tries.with(&self.model, *id, &mut compare)?;
+            }
+            for (guesses, of) in guesses.iter_mut().zip(matches.iter().flatten()) {
+                guesses.extend(of.guesses());
             }
         }
         progress(Progress::Replay { done: of, of });
-        let guessed = trials.matches.iter().flatten();
-        for (trial, guesses) in trials.done.iter_mut().zip(guessed) {
-            let guesses: Vec<Option<u32>> = guesses.guesses().collect();
+        for (trial, guesses) in trials.done.iter_mut().zip(guesses) {
             trial.recovered.replay = share(&guesses, self.right().iter().copied().map(Some));
         }
         Ok(())
+    }
+
+    /// What a helper received at `positions`, for each of `trials`, by cut.
+    fn matches(
+        &self,
+        trials: &Trials,
+        positions: Range<usize>,
+    ) -> Result<Vec<Vec<Match>>, PrivacyError> {
+        let (width, special) = (self.width(), self.texts.special);
+        let these = (positions.start - special) * width..(positions.end - special) * width;
+        let mut attacked = Walk::new(vec![&self.ids]);
+        let mut matches = Vec::with_capacity(self.parts.len());
+        for (cut, part) in self.parts.iter().enumerate() {
+            let rows = &attacked.through(&self.model, *part)?[special * width..];
+            let here = trials.done.iter().filter(|trial| trial.cut == cut);
+            let of = here.map(|trial| {
+                // The whole of it, as before: noise is that of its place in the text.
+                let received = trial.sent.received(rows, width, cut as u64);
+                let received = received.ok_or(PrivacyError::NotFinite)?;
+                Ok(Match::new(trial.sent.format, received[these.clone()].to_vec(), width))
+            });
+            matches.push(of.collect::<Result<Vec<_>, PrivacyError>>()?);
+        }
+        Ok(matches)
     }
 
     /// What noise does to replies beside what it does to the attacks.
@@ -404,68 +372,10 @@ impl Meter {
         Ok(NoiseView { layers_before, format, text_tokens, reply_tokens, levels, helps })
     }
 
-    fn cut_views(&self, trials: &Trials) -> Vec<CutView> {
-        let views = self.cuts.before().iter().enumerate().map(|(cut, layers_before)| {
-            let plain = |sent: &Sent| sent.content == Content::Plain;
-            let here = trials.done.iter().filter(|it| it.cut == cut && plain(&it.sent));
-            let too_large = trials.too_large.iter().filter(|(at, sent)| *at == cut && plain(sent));
-            CutView {
-                layers_before: *layers_before,
-                formats: here
-                    .map(|it| FormatView {
-                        format: it.sent.format,
-                        recovered: it.recovered,
-                        next: it.next,
-                    })
-                    .collect(),
-                too_large_for: too_large.map(|(_, sent)| sent.format).collect(),
-            }
-        });
-        views.collect()
-    }
-
     /// The share of the attacked tokens that were guessed.
     fn share(&self, guesses: &[u32]) -> f64 {
         let guesses: Vec<Option<u32>> = guesses.iter().copied().map(Some).collect();
         share(&guesses, self.right().iter().copied().map(Some))
-    }
-}
-
-/// The share of `right` that was guessed.
-fn share(guesses: &[Option<u32>], right: impl Iterator<Item = Option<u32>>) -> f64 {
-    let same = guesses.iter().zip(right).filter(|(guess, right)| **guess == *right).count();
-    same as f64 / guesses.len().max(1) as f64
-}
-
-fn controls(trials: &Trials) -> Controls {
-    let plain = Sent { format: ActivationDtype::F32, content: Content::Plain };
-    let embedding = trials.done.iter().find(|trial| trial.cut == 0 && trial.sent == plain);
-    let mut read = embedding.map_or_else(Recovered::default, |trial| trial.recovered);
-    // Replay goes through all the layers: where it read less at one place, something is broken.
-    for trial in trials.done.iter().filter(|trial| trial.sent == plain) {
-        read.replay = read.replay.min(trial.recovered.replay);
-    }
-    let is_random = |trial: &&Trial| matches!(trial.sent.content, Content::Random(_));
-    let random: Vec<&Trial> = trials.done.iter().filter(is_random).collect();
-    let mean = |of: &dyn Fn(&Trial) -> bool| {
-        let of: Vec<_> = random.iter().filter(|it| of(it)).map(|it| it.recovered).collect();
-        Recovered::mean(&of)
-    };
-    let by_chance = mean(&|_| true);
-    // One place that is broken must not hide among the others.
-    let at_worst = random.iter().map(|it| mean(&|other| other.cut == it.cut).highest().1);
-    let at_worst = at_worst.fold(0.0, f64::max);
-    Controls {
-        positive: Control {
-            recovered: read,
-            limit: POSITIVE_MIN,
-            passed: read.nearest.min(read.replay) >= POSITIVE_MIN,
-        },
-        negative: Control {
-            recovered: by_chance,
-            limit: NEGATIVE_MAX,
-            passed: by_chance.highest().1 <= NEGATIVE_MAX && at_worst <= NEGATIVE_PLACE_MAX,
-        },
     }
 }
 
@@ -481,9 +391,27 @@ fn rounded(level: f32) -> f64 {
     (f64::from(level) * 1e6).round() / 1e6
 }
 
-fn measured(file: &ModelFile) -> MeasuredModel {
+/// Positions of one piece of the text that a probe learns from.
+pub(crate) fn learnt_window(context: u32) -> usize {
+    LEARNT_WINDOW.min(context as usize).max(2)
+}
+
+/// `rows` of all `pieces`, one behind the other, without the first position of each: there, some
+/// models have numbers like nowhere else.
+fn of_pieces(pieces: &[&[u32]], rows: &[f32], width: usize) -> DMatrix<f32> {
+    let firsts = pieces.iter().scan(0, |from, piece| {
+        let first = *from;
+        *from += piece.len();
+        Some(first + 1..first + piece.len())
+    });
+    let at: Vec<usize> = firsts.flatten().collect();
+    DMatrix::from_fn(at.len(), width, |row, column| rows[at[row] * width + column])
+}
+
+fn measured(file: &ModelFile, digest: ModelDigest) -> MeasuredModel {
     let shape = file.shape();
     MeasuredModel {
+        digest: digest.to_string(),
         name: file.name().to_owned(),
         architecture: file.architecture().to_owned(),
         quantisation: file.quantisation(),
@@ -507,29 +435,5 @@ mod tests {
         };
         assert!(!helps(&[level(1.0, 1.0), level(0.6, 0.95), level(0.2, 0.5)]));
         assert!(helps(&[level(1.0, 1.0), level(0.4, 0.95)]));
-    }
-
-    #[test]
-    fn controls_fail_where_an_attack_does_not_work_or_reads_from_nothing() {
-        let trial = |cut, content, replay| Trial {
-            cut,
-            sent: Sent { format: ActivationDtype::F32, content },
-            recovered: Recovered { nearest: replay, replay, ..Recovered::default() },
-            next: 0.0,
-        };
-        let of = |positive, inner, negative| {
-            let done = vec![
-                trial(0, Content::Plain, positive),
-                trial(1, Content::Plain, inner),
-                trial(0, Content::Random(0), 0.0),
-                trial(1, Content::Random(0), negative),
-            ];
-            let controls = controls(&Trials { done, ..Trials::default() });
-            (controls.positive.passed, controls.negative.passed)
-        };
-        assert_eq!(of(1.0, 1.0, 0.04), (true, true));
-        assert_eq!(of(0.9, 1.0, 0.04), (false, true));
-        assert_eq!(of(1.0, 0.9, 0.04), (false, true), "replay broke behind the embedding");
-        assert_eq!(of(1.0, 1.0, 0.3), (true, false));
     }
 }

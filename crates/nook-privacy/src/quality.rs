@@ -23,6 +23,9 @@ const REPLY_TOKENS: usize = 64;
 /// Most tokens of the text whose perplexity is measured.
 const TEXT_TOKENS: usize = 384;
 
+/// Most positions that a measurement of noise goes through at once: the longer of the two.
+pub(crate) const POSITIONS_MAX: usize = TEXT_TOKENS;
+
 /// How often each level is measured, with other dice each time.
 const ROUNDS: u64 = 3;
 
@@ -65,9 +68,8 @@ impl<'a> Quality<'a> {
         let prompt = &held_out[..held_out.len().min(special + PROMPT_TOKENS).min(context / 2)];
         let reply = reply(model, prompt, REPLY_TOKENS.min(context - prompt.len()), eos)?;
         let sequence = |ids: Vec<u32>, from: usize| {
-            let positions = u32::try_from(ids.len()).unwrap_or(u32::MAX);
-            let rows = Walk::new(model, parts, positions)?.read(model, &ids)?.pop();
-            Ok::<_, PrivacyError>(Sequence { ids, rows: rows.unwrap_or_default(), from })
+            let rows = Walk::new(vec![&ids]).through_all(model, parts)?.to_vec();
+            Ok::<_, PrivacyError>(Sequence { ids, rows, from })
         };
         Ok(Self {
             model,

@@ -4,8 +4,6 @@
 //! by its grammar with other dice; the attacked one was written for this and is in no training text
 //! of ours.
 
-use std::path::Path;
-
 use nook_model::ModelFile;
 use nook_text::{EncodeOptions, Tokenizer};
 
@@ -31,9 +29,8 @@ pub(crate) struct Texts {
 
 impl Texts {
     /// The texts in the vocabulary of `file`.
-    pub(crate) fn of(file: &ModelFile, path: &Path) -> Result<Self, PrivacyError> {
-        let tokenizer = Tokenizer::new(&file.vocabulary()?)
-            .map_err(|source| PrivacyError::Tokenizer { file: path.to_owned(), source })?;
+    pub(crate) fn of(file: &ModelFile) -> Result<Self, PrivacyError> {
+        let tokenizer = Tokenizer::new(&file.vocabulary()?).map_err(PrivacyError::Tokenizer)?;
         let options = |add_special| EncodeOptions { add_special, parse_special: false };
         let mut held_out = tokenizer.encode(HELD_OUT, options(true))?;
         let learnt = tokenizer.encode(LEARNT, options(false))?;

@@ -1,6 +1,6 @@
 //! What was measured, for front ends and files.
 
-use nook_base::ActivationDtype;
+use nook_base::{ActivationDtype, PrivacyFigures};
 use serde::{Deserialize, Serialize};
 
 /// The version of [`PrivacyView`]; it rises when a field changes its meaning.
@@ -38,6 +38,8 @@ pub struct PrivacyView {
 /// The model that was measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredModel {
+    /// Digest of the file that was measured, hexadecimal.
+    pub digest: String,
     /// Its name in its file.
     pub name: String,
     /// Its architecture, as GGUF calls it.
@@ -169,6 +171,29 @@ pub struct NoiseLevel {
     pub perplexity: f64,
 }
 
+impl PrivacyView {
+    /// The figures of the place that [`Self::highest`] names: what is kept and shown again.
+    #[must_use]
+    pub fn figures(&self) -> PrivacyFigures {
+        let Highest { layers_before, format, .. } = self.highest;
+        let cut = self.cuts.iter().find(|cut| cut.layers_before == layers_before);
+        let at = cut.and_then(|cut| cut.formats.iter().find(|it| it.format == format));
+        let (read, next) = at.map_or_else(Default::default, |it| (it.recovered, it.next));
+        PrivacyFigures {
+            measured_at: self.measured_at,
+            tokens: self.tokens,
+            candidates: self.candidates,
+            layers_before,
+            format,
+            nearest: read.nearest,
+            probe: read.probe,
+            lens: read.lens,
+            replay: read.replay,
+            next,
+        }
+    }
+}
+
 impl Attack {
     /// What it is called.
     #[must_use]
@@ -256,6 +281,35 @@ mod tests {
         CutView { layers_before, formats: vec![of], too_large_for: Vec::new() }
     }
 
+    /// A view of these places.
+    fn view(cuts: Vec<CutView>) -> PrivacyView {
+        let recovered = Recovered { nearest: 0.25, probe: 0.5, lens: 0.0, replay: 1.0 };
+        let control = Control { recovered, limit: 0.99, passed: true };
+        let highest = Highest::of(&cuts).unwrap();
+        PrivacyView {
+            version: VERSION,
+            inglenook: "0".to_owned(),
+            measured_at: 1,
+            model: MeasuredModel {
+                digest: "ab".repeat(32),
+                name: "a".to_owned(),
+                architecture: "llama".to_owned(),
+                quantisation: "Q8_0".to_owned(),
+                layers: 2,
+                row: 3,
+                vocabulary: 4,
+            },
+            tokens: 5,
+            learnt_tokens: 6,
+            candidates: 7,
+            meaning: highest.meaning(4, 4),
+            highest,
+            cuts,
+            controls: Controls { positive: control, negative: control },
+            noise: None,
+        }
+    }
+
     #[test]
     fn the_highest_of_all_attacks_and_places_is_told_but_for_the_embedding() {
         let replay = Recovered { nearest: 0.2, probe: 0.5, lens: 0.0, replay: 0.997 };
@@ -276,33 +330,25 @@ mod tests {
 
     #[test]
     fn a_view_is_read_back_as_it_was_written() {
-        let recovered = Recovered { nearest: 0.25, probe: 0.5, lens: 0.0, replay: 1.0 };
-        let control = Control { recovered, limit: 0.99, passed: true };
-        let cuts = vec![cut(1, recovered)];
-        let highest = Highest::of(&cuts).unwrap();
-        let view = PrivacyView {
-            version: VERSION,
-            inglenook: "0".to_owned(),
-            measured_at: 1,
-            model: MeasuredModel {
-                name: "a".to_owned(),
-                architecture: "llama".to_owned(),
-                quantisation: "Q8_0".to_owned(),
-                layers: 2,
-                row: 3,
-                vocabulary: 4,
-            },
-            tokens: 5,
-            learnt_tokens: 6,
-            candidates: 7,
-            meaning: highest.meaning(4, 4),
-            highest,
-            cuts,
-            controls: Controls { positive: control, negative: control },
-            noise: None,
-        };
+        let view =
+            view(vec![cut(1, Recovered { nearest: 0.25, probe: 0.5, lens: 0.0, replay: 1.0 })]);
         let written = serde_json::to_value(&view).unwrap();
         assert_eq!(written["cuts"][0]["formats"][0]["replay"], 1.0);
         assert_eq!(serde_json::from_value::<PrivacyView>(written).unwrap(), view);
+    }
+
+    #[test]
+    fn the_figures_that_are_kept_are_those_of_the_place_that_the_sentence_is_of() {
+        let low = Recovered { nearest: 0.25, probe: 0.5, lens: 0.0, replay: 0.5 };
+        let high = Recovered { replay: 0.75, ..low };
+        let all = Recovered { nearest: 1.0, ..low };
+        let mut view = view(vec![cut(0, all), cut(1, low), cut(2, high)]);
+        view.cuts[2].formats[0].next = 0.125;
+        let figures = view.figures();
+        assert_eq!((figures.layers_before, figures.format), (2, ActivationDtype::F16));
+        assert_eq!((figures.replay, figures.most(), figures.next), (0.75, 0.75, 0.125));
+        assert_eq!((figures.nearest, figures.probe, figures.lens), (0.25, 0.5, 0.0));
+        assert_eq!((figures.measured_at, figures.tokens, figures.candidates), (1, 5, 7));
+        assert!(figures.is_sound());
     }
 }

@@ -1,95 +1,126 @@
-//! One run of a text through the parts of a model, with the activations at every cut.
+//! Texts on their way through the parts of a model, with the activations at one cut at a time.
 
-use nook_base::limits::STEP_TOKENS_MAX;
+use std::ops::Range;
+
 use nook_base::{LayerRange, ModelPart};
 use nook_model::{BatchPiece, Input, LoadedModel, LogitRows, Output, Session, StepError};
 
 use crate::PrivacyError;
 
 /// Positions whose logits are in memory at once: a row of logits may have a million numbers.
-const LOGIT_ROWS: usize = 16;
+pub(crate) const LOGIT_ROWS: usize = 16;
 
-/// A session over each part of a model.
-pub(crate) struct Walk {
-    sessions: Vec<Session>,
+/// Positions of one text that are computed at once: what a step takes for each of them can be much
+/// more than the row itself.
+pub(crate) const STEP_ROWS: usize = 64;
+
+/// Texts that go through a model part by part. Only the rows at the end of the last part are kept.
+pub(crate) struct Walk<'a> {
+    texts: Vec<&'a [u32]>,
+    /// Rows of all texts, one behind the other; none before the first part.
+    rows: Vec<f32>,
 }
 
-impl Walk {
-    /// Over `parts`, for at most `positions`.
-    pub(crate) fn new(
-        model: &LoadedModel,
-        parts: &[ModelPart],
-        positions: u32,
-    ) -> Result<Self, PrivacyError> {
-        let sessions = parts.iter().map(|part| model.session(*part, positions));
-        Ok(Self { sessions: sessions.collect::<Result<_, _>>()? })
+impl<'a> Walk<'a> {
+    /// Before the first part, each text on its own.
+    pub(crate) fn new(texts: Vec<&'a [u32]>) -> Self {
+        Self { texts, rows: Vec::new() }
     }
 
-    /// The activations `(positions, row)` of `ids` at the end of each part.
-    pub(crate) fn read(
+    /// Through `part`, which follows the last one, or is the embedding; the rows at its end,
+    /// `(positions, row)` of one text behind those of the other.
+    pub(crate) fn through(
         &mut self,
         model: &LoadedModel,
-        ids: &[u32],
-    ) -> Result<Vec<Vec<f32>>, PrivacyError> {
-        let mut all = vec![Vec::new(); self.sessions.len()];
-        for ids in ids.chunks(STEP_TOKENS_MAX as usize) {
-            let mut before: Option<Vec<f32>> = None;
-            for (session, all) in self.sessions.iter_mut().zip(&mut all) {
-                let input = before.as_deref().map_or(Input::Tokens(ids), Input::Hidden);
-                let rows = hidden(session.step(model, input, LogitRows::None)?)?;
-                all.extend_from_slice(&rows);
-                before = Some(rows);
+        part: ModelPart,
+    ) -> Result<&[f32], PrivacyError> {
+        let width = model.file().shape().row as usize;
+        let is_first = self.rows.is_empty();
+        if is_first {
+            let positions: usize = self.texts.iter().map(|text| text.len()).sum();
+            self.rows = vec![0.0; positions * width];
+        }
+        let mut rest = &mut self.rows[..];
+        for text in &self.texts {
+            let (rows, after) = rest.split_at_mut(text.len() * width);
+            rest = after;
+            let mut session = model.session(part, count(text.len()))?;
+            let steps = text.chunks(STEP_ROWS).zip(rows.chunks_mut(STEP_ROWS * width));
+            for (ids, rows) in steps {
+                let input = if is_first { Input::Tokens(ids) } else { Input::Hidden(rows) };
+                let came = hidden(session.step(model, input, LogitRows::None)?)?;
+                if came.len() != rows.len() {
+                    return Err(PrivacyError::Size);
+                }
+                rows.copy_from_slice(&came);
             }
         }
-        Ok(all)
+        Ok(&self.rows)
+    }
+
+    /// The same through all of `parts`, in order.
+    pub(crate) fn through_all(
+        &mut self,
+        model: &LoadedModel,
+        parts: &[ModelPart],
+    ) -> Result<&[f32], PrivacyError> {
+        for part in parts {
+            self.through(model, *part)?;
+        }
+        Ok(&self.rows)
     }
 }
 
-/// Several walks that stand at different positions of one text, each asked for one more token.
-pub(crate) struct Walks {
-    walks: Vec<Walk>,
+/// Sessions over each part that stand at different positions of one text, each asked for one more
+/// token.
+pub(crate) struct Tries {
+    /// By part, then by position.
+    sessions: Vec<Vec<Session>>,
     /// Where each stands.
     positions: Vec<u32>,
 }
 
-impl Walks {
-    /// A walk for each position from `first` on, behind those of `ids` before it.
+impl Tries {
+    /// For each position `at`, behind those of `ids` before it.
     pub(crate) fn new(
         model: &LoadedModel,
         parts: &[ModelPart],
         ids: &[u32],
-        first: usize,
+        at: Range<usize>,
     ) -> Result<Self, PrivacyError> {
-        let mut walks = Vec::new();
-        let mut positions = Vec::new();
-        for at in first..ids.len() {
-            let position = u32::try_from(at).unwrap_or(u32::MAX);
-            let mut walk = Walk::new(model, parts, position.saturating_add(1))?;
-            if at > 0 {
-                walk.read(model, &ids[..at])?;
+        let positions: Vec<u32> = at.map(count).collect();
+        let open = |part: &ModelPart| {
+            let sessions = positions.iter().map(|at| model.session(*part, at.saturating_add(1)));
+            sessions.collect::<Result<Vec<_>, _>>()
+        };
+        let mut sessions = parts.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        for (index, at) in positions.iter().enumerate() {
+            for ids in ids[..*at as usize].chunks(STEP_ROWS) {
+                let mut before: Option<Vec<f32>> = None;
+                for of_part in &mut sessions {
+                    let input = before.as_deref().map_or(Input::Tokens(ids), Input::Hidden);
+                    before = Some(hidden(of_part[index].step(model, input, LogitRows::None)?)?);
+                }
             }
-            walks.push(walk);
-            positions.push(position);
         }
-        Ok(Self { walks, positions })
+        Ok(Self { sessions, positions })
     }
 
-    /// The activations `(walks, row)` at the end of each part when every walk goes on with `id`.
-    /// Afterwards the walks stand where they stood.
-    pub(crate) fn try_with(
+    /// Calls `each` with the number of each part and the activations `(positions, row)` at its end
+    /// when every session goes on with `id`. Afterwards they stand where they stood.
+    pub(crate) fn with(
         &mut self,
         model: &LoadedModel,
         id: u32,
-    ) -> Result<Vec<Vec<f32>>, PrivacyError> {
-        let parts = self.walks.first().map_or(0, |walk| walk.sessions.len());
-        let mut all: Vec<Vec<f32>> = Vec::with_capacity(parts);
-        for part in 0..parts {
-            let before = all.last();
-            let width = before.map_or(0, |rows| rows.len() / self.walks.len().max(1));
-            let ids = [id];
-            let pieces = self.walks.iter_mut().enumerate().map(|(at, walk)| BatchPiece {
-                session: &mut walk.sessions[part],
-                input: match before {
+        each: &mut dyn FnMut(usize, &[f32]),
+    ) -> Result<(), PrivacyError> {
+        let width = model.file().shape().row as usize;
+        let ids = [id];
+        let mut before: Option<Vec<f32>> = None;
+        for (part, sessions) in self.sessions.iter_mut().enumerate() {
+            let pieces = sessions.iter_mut().enumerate().map(|(at, session)| BatchPiece {
+                session,
+                input: match &before {
                     None => Input::Tokens(&ids),
                     Some(rows) => Input::Hidden(&rows[at * width..][..width]),
                 },
@@ -97,16 +128,18 @@ impl Walks {
             });
             let mut batch: Vec<BatchPiece<'_>> = pieces.collect();
             let outputs = model.step_batch(&mut batch, &|| false).map_err(|error| error.error)?;
-            let rows = outputs.into_iter().map(hidden).collect::<Result<Vec<_>, _>>()?;
-            all.push(rows.concat());
+            drop(batch);
+            let rows = outputs.into_iter().map(hidden).collect::<Result<Vec<_>, _>>()?.concat();
+            each(part, &rows);
+            before = Some(rows);
         }
-        for (walk, position) in self.walks.iter_mut().zip(&self.positions) {
-            for session in &mut walk.sessions {
+        for sessions in &mut self.sessions {
+            for (session, position) in sessions.iter_mut().zip(&self.positions) {
                 let kept = session.truncate(*position);
                 kept.map_err(|error| StepError::Compute { reason: error.to_string() })?;
             }
         }
-        Ok(all)
+        Ok(())
     }
 }
 
@@ -124,7 +157,7 @@ pub(crate) fn logits(
         Input::Tokens(ids) => ids.len(),
         Input::Hidden(rows) => rows.len() / row,
     };
-    let mut session = model.session(part, u32::try_from(positions).unwrap_or(u32::MAX))?;
+    let mut session = model.session(part, count(positions))?;
     for from in (0..positions).step_by(LOGIT_ROWS) {
         let to = positions.min(from + LOGIT_ROWS);
         let input = match input {
@@ -160,4 +193,8 @@ fn hidden(output: Output) -> Result<Vec<f32>, PrivacyError> {
         Output::Hidden(rows) => Ok(rows),
         Output::Logits { .. } => Err(PrivacyError::Size),
     }
+}
+
+fn count(positions: usize) -> u32 {
+    u32::try_from(positions).unwrap_or(u32::MAX)
 }

@@ -132,18 +132,72 @@ pub fn processor_limit(_seconds: u32) {}
 /// the node's watch is left.
 #[cfg(target_os = "linux")]
 pub fn memory_limit(bytes: u64) {
-    // Read as text, so that no crate is needed for one number (proc_pid_status(5)).
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    if let Some(kib) = kib {
-        lower(rustix::process::Resource::Data, (kib << 10) + bytes);
+    if let Some(data) = data_bytes() {
+        lower(rustix::process::Resource::Data, data + bytes);
     }
 }
 
 /// Only Linux counts what is mapped.
 #[cfg(not(target_os = "linux"))]
 pub fn memory_limit(_bytes: u64) {}
+
+/// What this process has of its own, in bytes, whether or not it was written to.
+#[cfg(target_os = "linux")]
+fn data_bytes() -> Option<u64> {
+    // Read as text, so that no crate is needed for one number (proc_pid_status(5)).
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;
+    let kib = line.split_whitespace().next()?.parse::<u64>().ok()?;
+    Some(kib << 10)
+}
+
+/// Holds a process that learns what it needs while it works to so much memory, and never to more
+/// than it could have had at the beginning. Where the system counts no such thing (all but Linux),
+/// it holds nothing.
+#[derive(Debug)]
+pub struct MemoryBound {
+    /// What the process had, in bytes.
+    began_with: u64,
+    /// Its own limit at the beginning; absent where it had none.
+    own: Option<u64>,
+}
+
+impl MemoryBound {
+    /// From now on.
+    #[must_use]
+    pub fn begin() -> Self {
+        #[cfg(target_os = "linux")]
+        {
+            let own = rustix::process::getrlimit(rustix::process::Resource::Data).current;
+            Self { began_with: data_bytes().unwrap_or_default(), own }
+        }
+        #[cfg(not(target_os = "linux"))]
+        Self { began_with: 0, own: None }
+    }
+
+    /// What the process took since the beginning, in bytes; absent where nobody counts.
+    #[must_use]
+    pub fn taken(&self) -> Option<u64> {
+        #[cfg(target_os = "linux")]
+        return data_bytes().map(|now| now.saturating_sub(self.began_with));
+        #[cfg(not(target_os = "linux"))]
+        None
+    }
+
+    /// Sets the limit: so many bytes beside what it had at the beginning, and no more than its own.
+    pub fn hold_to(&self, bytes: u64) {
+        #[cfg(all(feature = "test-faults", debug_assertions))]
+        let bytes = bytes.min(crate::test_faults::memory().unwrap_or(u64::MAX));
+        let _limit = within(self.own, self.began_with.saturating_add(bytes));
+        #[cfg(target_os = "linux")]
+        lower(rustix::process::Resource::Data, _limit);
+    }
+}
+
+/// The lower of a limit that is wanted and one that there is.
+fn within(own: Option<u64>, wanted: u64) -> u64 {
+    own.map_or(wanted, |own| own.min(wanted))
+}
 
 /// Sets the soft limit: that may be raised again for the next question, and what it does at the
 /// limit is to end.
@@ -303,6 +357,29 @@ mod system {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_is_held_to_its_memory_and_never_raises_a_limit_of_its_own() {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+        let (maximum, before) = (getrlimit(Resource::Data).maximum, MemoryBound::begin());
+        let limit = || getrlimit(Resource::Data).current.unwrap();
+        before.hold_to(1 << 40);
+        assert_eq!(limit(), before.began_with + (1 << 40));
+        // One that somebody set before.
+        setrlimit(Resource::Data, Rlimit { current: Some(1 << 39), maximum }).unwrap();
+        let bound = MemoryBound::begin();
+        bound.hold_to(1 << 41);
+        assert_eq!(limit(), 1 << 39);
+        bound.hold_to(1 << 38);
+        assert_eq!(limit(), bound.began_with + (1 << 38));
+        bound.hold_to(1 << 41);
+        assert_eq!(limit(), 1 << 39, "raised again, but to its own");
+        let taken = bound.taken().unwrap();
+        let more = vec![1_u8; 64 << 20];
+        assert!(bound.taken().unwrap() >= taken + (more.len() as u64) / 2, "it counts");
+    }
 
     #[test]
     fn drivers_and_logs_get_their_variables_and_nobody_elses_tokens_are_passed_on() {

@@ -1,4 +1,4 @@
-//! Faults of a GPU that a test orders: no real card fails when a test wants it to. Only builds with
+//! Faults that a test orders: no real card fails when a test wants it to, and no memory is short. Only builds with
 //! the feature `test-faults` and debug assertions have this: no package is built with either.
 
 use std::path::PathBuf;
@@ -9,6 +9,14 @@ use nook_model::nook_gpu::{Choice, Gpu, OpenOptions};
 
 /// Names a file. Once it is obeyed it is deleted, so that a worker that is started again does well.
 const ORDER: &str = "INGLENOOK_TEST_GPU";
+
+/// The most memory that [`crate::confinement::MemoryBound`] lets a process have, in bytes.
+const MEMORY: &str = "INGLENOOK_TEST_MEMORY";
+
+/// What a test lets a process have beside what it begins with.
+pub(crate) fn memory() -> Option<u64> {
+    env::text(MEMORY)?.parse().ok()
+}
 
 /// A card with so little memory of its own as the file says: `budget 4096`.
 pub(crate) fn small_gpu(backend: Backend) -> Option<Gpu> {

@@ -2,7 +2,7 @@
 //!
 //! Everything begins with a [`Home`], which holds the data folder exclusively. Each kind of data
 //! has one owner value (`SettingsFile`, `Peers`, `PortKeys`, `Chats`, `Library`, `Downloads`,
-//! `MeasuredFile`, `LentDaysFile`, `AuditFile`) that reads at start and writes through at once: a change counts
+//! `MeasuredFile`, `LentDaysFile`, `AuditFile`, `PrivacyFile`) that reads at start and writes through at once: a change counts
 //! when it is on the disk, and a failed write leaves the old state in force, in memory and in the
 //! file. A file that cannot be understood is an error with its place and what to do; it is never
 //! taken for an empty one and never overwritten.
@@ -25,6 +25,7 @@ mod measured;
 mod peers;
 mod port_key;
 mod port_keys;
+mod privacy;
 mod settings;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -63,6 +64,7 @@ pub use port_key::{PortKey, PortKeyError};
 pub use port_keys::{
     NamedPortKey, PORT_KEY_NAME_CHARS_MAX, PORT_KEYS_MAX, PortKeyHolder, PortKeys, PortKeysError,
 };
+pub use privacy::{KeptFigures, PRIVACY_MODELS_MAX, PrivacyFile, PrivacyList};
 pub use settings::{
     ActivationChoice, Acts, ChatSettings, DeviceSettings, GlanceError, HostNames, HostSettings,
     InferenceSettings, Language, Megabytes, ModelNames, ModelsSettings, NetworkSettings,

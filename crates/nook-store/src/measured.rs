@@ -260,18 +260,19 @@ mod device {
     }
 }
 
-mod model {
+/// Digests as other files write them.
+pub(crate) mod model {
     use nook_base::ModelDigest;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         digest: &ModelDigest,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(digest)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<ModelDigest, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)

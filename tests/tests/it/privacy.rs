@@ -2,13 +2,19 @@
 //! answered (I-2, I-3). Each search is first seen to find what it looks for.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use bytes::Bytes;
 use nook_api::views::ChatRole;
-use nook_base::{LayerRange, Sensitive};
-use nook_testkit::{
-    Household, Lender, NodePlan, Recorded, Secrets, Signal, Told, Wish, files_below,
+use nook_base::{LayerRange, ModelPart, Sensitive};
+use nook_model::{
+    Input, LoadOptions, LoadedModel, LogitRows as Logits, ModelFile, Output, Precision,
 };
+use nook_testkit::{
+    Household, Lender, NodePlan, Recorded, Secrets, Signal, Told, Wish, files_below, nook,
+};
+use nook_text::{EncodeOptions, Tokenizer};
 use nook_wire::{CallId, Kind, LocalMessage, LogitRows, PrefixHash, WorkerMessage, encode};
 
 const HELPER: &str = "Study PC";
@@ -148,5 +154,88 @@ async fn f15_nothing_of_a_reply_is_logged_or_kept_even_at_trace() -> anyhow::Res
         .flat_map(|(_, content)| secrets.found_in(content))
         .collect();
     assert!(found.iter().any(|what| what.contains("the ids, decimal")), "{found:?}");
+    Ok(())
+}
+
+/// The built-in model, as every node has it.
+const EMBER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/nook-store/ember/ember-q8_0.gguf");
+
+/// The public text that a measurement attacks, and how many of its tokens.
+const ATTACKED: &str = include_str!("../../../crates/nook-privacy/text/held-out.txt");
+const ATTACKED_TOKENS: u32 = 16;
+
+/// What a measurement of the model in `file` works with: the text, its ids, and the activations of
+/// its first layer.
+struct Attacked {
+    ids: Vec<u32>,
+    /// Numbers of one position after the other.
+    activations: Vec<u8>,
+}
+
+impl Attacked {
+    fn of(file: &Path) -> anyhow::Result<Self> {
+        let file = ModelFile::open(file)?;
+        let options = EncodeOptions { add_special: true, parse_special: false };
+        let mut ids = Tokenizer::new(&file.vocabulary()?)?.encode(ATTACKED, options)?;
+        ids.truncate(ATTACKED_TOKENS as usize);
+        let mut model =
+            LoadedModel::new(file, LoadOptions { threads: 2, precision: Precision::Auto })?;
+        let part = ModelPart { layers: LayerRange::all(1), embedding: true, head: false };
+        model.hold(&part)?;
+        let output = model.session(part, ATTACKED_TOKENS)?.step(
+            &model,
+            Input::Tokens(&ids),
+            Logits::None,
+        )?;
+        let Output::Hidden(rows) = output else { anyhow::bail!("logits of a part without a head") };
+        Ok(Self { ids, activations: rows.iter().flat_map(|number| number.to_le_bytes()).collect() })
+    }
+
+    fn secrets(&self) -> Secrets {
+        let text: String = ATTACKED.chars().take(400).collect();
+        let secrets = Secrets::new().text("the text", &text).ids("the ids", &self.ids);
+        let rows = self.activations.chunks_exact(self.activations.len() / self.ids.len());
+        rows.fold(secrets, |secrets, row| secrets.activation("an activation", row))
+    }
+}
+
+#[test]
+fn f15_nothing_of_a_measurement_is_logged_or_kept_even_at_trace() -> anyhow::Result<()> {
+    let home = tempfile::tempdir()?;
+    let settings = "[network]\nlisten_port = 0\nloopback = true\n";
+    fs::write(home.path().join("settings.toml"), settings)?;
+    let measure =
+        ["privacy", "measure", "ember", "--tokens", "16", "--candidates", "96", "--noise"];
+    let said = Command::new(nook()?)
+        .arg("--home")
+        .arg(home.path())
+        .args(measure)
+        .args(["--layers", "1", "--threads", "2"])
+        .env("INGLENOOK_KEYRING", "off")
+        .env("INGLENOOK_LOG", "trace")
+        .output()?;
+    let log = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{log}");
+    assert!(log.contains("TRACE"), "it was written at TRACE: {log}");
+    assert!(home.path().join("privacy.json").exists(), "the figures are kept");
+    let attacked = Attacked::of(Path::new(EMBER))?;
+    let secrets = attacked.secrets();
+    for (what, said) in [("the log", &said.stderr), ("what is shown", &said.stdout)] {
+        assert_eq!(secrets.found_in(said), [""; 0], "in {what}");
+    }
+    for (path, content) in files_below(home.path())? {
+        assert_eq!(secrets.found_in(&content), [""; 0], "in {}", path.display());
+    }
+    // The same search finds a log that talks.
+    let Attacked { ids, activations } = attacked;
+    for (leak, name) in [
+        (ATTACKED.as_bytes().to_vec(), "the text"),
+        (format!("attacked {ids:?}").into_bytes(), "the ids, decimal"),
+        (activations, "an activation, f32"),
+    ] {
+        let found = secrets.found_in(&[&said.stderr[..], &leak[..]].concat());
+        assert!(found.iter().any(|what| what.starts_with(name)), "{name}: {found:?}");
+    }
     Ok(())
 }

@@ -11,6 +11,7 @@ import type { DownloadAsk } from '../generated/DownloadAsk';
 import type { DownloadView } from '../generated/DownloadView';
 import type { FoundView } from '../generated/FoundView';
 import type { HouseholdView } from '../generated/HouseholdView';
+import type { KeptPrivacyView } from '../generated/KeptPrivacyView';
 import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
 import type { Page } from '../generated/Page';
@@ -35,6 +36,7 @@ import { askedOf } from './fake/asked';
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
+import { measuredOf } from './fake/measured';
 import { longPast, pipelineOf, recall } from './fake/past';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
 
@@ -471,6 +473,8 @@ export class FakeBackend extends NodeCalls implements Shell {
     this.#asked = this.#asked.filter((entry) => entry.outcome.kind === 'under_way');
     return Promise.resolve();
   }
+
+  override privacy(): Promise<KeptPrivacyView> { return Promise.resolve(measuredOf(this.house)); }
 
   override pipeline() {
     return Promise.resolve(pipelineOf(this.house));

@@ -168,6 +168,11 @@ export abstract class NodeCalls {
     return this.call<'pipeline'>({ action: 'pipeline' });
   }
 
+  /** What was measured last of how much a helper could read: of each model whose file is still the one that was measured. */
+  privacy(): Promise<Answer<'privacy'>> {
+    return this.call<'privacy'>({ action: 'privacy' });
+  }
+
   /** Asks for the list of versions; what comes of it stands in the view. */
   lookForUpdate(): Promise<Answer<'look_for_update'>> {
     return this.call<'look_for_update'>({ action: 'look_for_update' });

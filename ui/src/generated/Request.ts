@@ -5,6 +5,7 @@ import type { ExportAsk } from "./ExportAsk";
 import type { Help } from "./Help";
 import type { PairTarget } from "./PairTarget";
 import type { PauseFor } from "./PauseFor";
+import type { PrivacyFigures } from "./PrivacyFigures";
 import type { Reach } from "./Reach";
 import type { SettingAsk } from "./SettingAsk";
 import type { Sharing } from "./Sharing";
@@ -155,7 +156,15 @@ setting: SettingAsk, } | { "action": "set_name",
 /**
  * The new name.
  */
-name: string, } | { "action": "doctor", } | { "action": "pipeline", } | { "action": "vitals", } | { "action": "look_for_update", } | { "action": "install_update", } | { "action": "bring_update", 
+name: string, } | { "action": "doctor", } | { "action": "pipeline", } | { "action": "privacy", } | { "action": "keep_privacy", 
+/**
+ * Digest of the file that was measured, hexadecimal.
+ */
+model: string, 
+/**
+ * What was found.
+ */
+figures: PrivacyFigures, } | { "action": "vitals", } | { "action": "look_for_update", } | { "action": "install_update", } | { "action": "bring_update", 
 /**
  * SHA-256 of the package, in hexadecimal.
  */

@@ -198,6 +198,25 @@ it('privacy says what a helper could read and how to measure it', async () => {
   expect(said.textContent).toContain('nook privacy measure "Qwen2.5 7B"');
 });
 
+it('privacy shows what was measured here, when, and that it may be more', async () => {
+  await go('privacy');
+  const of = await screen.findByTestId('measured-model');
+  expect(of.textContent).toContain('ember');
+  expect(of.textContent).toContain('At least 98 of 100 pieces of words of a public text were read from what a helper gets behind the first layer. Other methods may read more.');
+  expect(of.textContent).toContain('Measured on 27 November 2026');
+  expect(screen.getByTestId('read-by-helpers').textContent).toContain('To measure again, or another model');
+  expect(screen.queryByTestId('measured-lost')).toBeNull();
+});
+
+it('privacy says that earlier results are lost', async () => {
+  backend.privacy = () => Promise.resolve({ models: [], problem: 'privacy.json is damaged' });
+  await go('privacy');
+  const lost = await screen.findByTestId('measured-lost');
+  expect(lost.textContent).toContain('could not be read and are lost');
+  expect(screen.queryByTestId('measured-model')).toBeNull();
+  expect(screen.getByTestId('read-by-helpers').textContent).toContain('To measure a model of your own');
+});
+
 it('privacy says what whole replies elsewhere mean before and after they are allowed', async () => {
   await go('privacy');
   const allow = screen.getByTestId('whole');

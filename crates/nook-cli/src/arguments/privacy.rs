@@ -4,16 +4,25 @@ use clap::{Args, Subcommand, ValueHint};
 
 #[derive(Debug, Args)]
 pub(crate) struct Privacy {
-    /// What to do.
+    /// What to do; without it, show what was measured last.
     #[command(subcommand)]
-    pub(crate) action: PrivacyAction,
+    pub(crate) action: Option<PrivacyAction>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PrivacyAction {
     /// Measure how much of a text whoever owns a helping computer could read from what a model sends it. Four known
-    /// attacks run on this computer, on a public text. It takes some minutes for a large model.
+    /// attacks run on this computer, on a public text. It takes some minutes for a large model, and at most 1 GiB of
+    /// memory beside the weights of the model. The figures of a model that is listed here are kept.
     Measure(PrivacyMeasure),
+    /// Show what was measured last, for each model.
+    Show {
+        /// Only this model: a name from `nook models`.
+        model: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -39,7 +48,4 @@ pub(crate) struct PrivacyMeasure {
     /// Compute threads (default: one for each core).
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// Print JSON.
-    #[arg(long)]
-    pub(crate) json: bool,
 }

@@ -42,6 +42,12 @@ impl ModelLibrary {
         known.map_or_else(|| model.short(), |entry| entry.listed.name.clone())
     }
 
+    /// Whether the model is on the list, also one whose file cannot be used now.
+    #[must_use]
+    pub fn is_listed(&self, model: ModelDigest) -> bool {
+        self.library.get(model).is_some()
+    }
+
     /// The catalogue of models that can be downloaded.
     #[must_use]
     pub fn catalogue(&self) -> &nook_fetch::Catalogue {

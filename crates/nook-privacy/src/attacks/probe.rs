@@ -7,7 +7,7 @@
 
 use nalgebra::{Cholesky, DMatrix, Dyn, RowDVector};
 
-use crate::attacks::{largest_of_columns, normalise_rows};
+use crate::attacks::{nearest_of, normalise_rows};
 use crate::candidates::Candidates;
 
 /// How much the map is held back from following single examples, as a part of the mean squared
@@ -74,14 +74,13 @@ impl Probe {
         };
         let weights = self.factor.solve(&asked.map(f64::from)).map(|weight| weight as f32);
         let given = weights.transpose() * &self.targets; // (rows, width of an embedding)
-        let mut embeddings = candidates.embeddings.clone();
-        normalise_rows(&mut embeddings);
-        for mut row in embeddings.row_iter_mut() {
-            row -= &self.target_mean;
-        }
-        normalise_rows(&mut embeddings);
-        let scores = embeddings * given.transpose();
-        largest_of_columns(&scores).into_iter().map(|index| candidates.ids[index]).collect()
+        nearest_of(candidates, &given, &|embeddings| {
+            normalise_rows(embeddings);
+            for mut row in embeddings.row_iter_mut() {
+                row -= &self.target_mean;
+            }
+            normalise_rows(embeddings);
+        })
     }
 }
 

@@ -5,7 +5,9 @@
 use std::path::PathBuf;
 
 use nook_base::ActivationDtype;
-use nook_privacy::{Attack, MeasureWish, PrivacyError, PrivacyView, Progress, measure};
+use nook_privacy::{
+    Attack, BESIDE_WEIGHTS_MAX, MeasureWish, Prepared, PrivacyError, PrivacyView, Progress, measure,
+};
 
 const EMBER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../nook-store/ember/ember-q8_0.gguf");
 
@@ -81,6 +83,58 @@ fn noise_is_measured_against_what_it_costs() {
     assert_eq!(noise.layers_before, 1);
     // What was measured is the same each time.
     assert_eq!(measured(&wish).noise.unwrap(), noise);
+}
+
+#[test]
+fn with_less_memory_the_same_is_measured_in_more_rounds_and_with_too_little_nothing() {
+    let wish = MeasureWish { tokens: 64, layers: Some(vec![1]), ..wish(STORIES) };
+    let whole = Prepared::of(&wish, u64::MAX).unwrap();
+    let (weights, beside) = (whole.weight_bytes(), whole.beside_bytes());
+    assert!(whole.in_use_bytes() < beside && beside < BESIDE_WEIGHTS_MAX, "{whole:?}");
+    let divided = Prepared::of(&wish, weights + beside - 1).unwrap();
+    assert!(divided.beside_bytes() < beside, "{divided:?} {whole:?}");
+    let told = std::cell::RefCell::new(Vec::new());
+    let view = divided.load().unwrap().measure(&|it| told.borrow_mut().push(it)).unwrap();
+    let at_once = whole.load().unwrap().measure(&|_| {}).unwrap();
+    assert_eq!(PrivacyView { measured_at: at_once.measured_at, ..view }, at_once);
+    // Two rounds over 96 candidates.
+    assert!(told.into_inner().contains(&Progress::Replay { done: 192, of: 192 }));
+
+    let refused = Prepared::of(&wish, weights + (30 << 20)).unwrap_err();
+    assert!(matches!(refused, PrivacyError::TooLarge { tokens: 64, fitting: None, .. }));
+    let refused = Prepared::of(&wish, weights - 1).unwrap_err();
+    assert!(matches!(refused, PrivacyError::NoRoom { .. }), "{refused:?}");
+}
+
+#[test]
+fn what_was_measured_is_named_by_the_digest_of_its_file() {
+    let view = measured(&MeasureWish { tokens: 4, layers: Some(vec![1]), ..wish(STORIES) });
+    let digest = nook_model::ModelFile::digest_at(STORIES.as_ref()).unwrap();
+    assert_eq!(view.model.digest, digest.to_string());
+}
+
+#[test]
+fn a_file_that_changes_before_it_is_loaded_is_not_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stories.gguf");
+    std::fs::copy(STORIES, &file).unwrap();
+    let wish = MeasureWish { model: file.clone(), tokens: 4, ..wish(STORIES) };
+    let prepared = Prepared::of(&wish, u64::MAX).unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    bytes.push(0);
+    std::fs::write(&file, bytes).unwrap();
+    let refused = prepared.load().unwrap_err();
+    assert!(matches!(refused, PrivacyError::Model(_)), "{refused:?}");
+}
+
+#[test]
+fn debug_output_shows_no_path() {
+    let wish = wish(STORIES);
+    let prepared = Prepared::of(&wish, u64::MAX).unwrap();
+    let before = format!("{wish:?} {prepared:?}");
+    let shown = format!("{before} {:?}", prepared.load().unwrap());
+    assert!(!shown.contains("stories") && shown.contains("Prepared"), "{shown}");
 }
 
 #[test]

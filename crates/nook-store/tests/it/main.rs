@@ -15,5 +15,6 @@ mod peers;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;
+mod privacy;
 mod settings;
 mod touched;
