@@ -129,17 +129,34 @@ pub fn processor_limit(seconds: u32) {
 pub fn processor_limit(_seconds: u32) {}
 
 /// So many bytes more than now. The process ends when it wants more. Where that cannot be set, only
-/// the node's watch is left.
-#[cfg(target_os = "linux")]
+/// the node's watch is left: only Linux counts what is mapped.
 pub fn memory_limit(bytes: u64) {
     if let Some(data) = data_bytes() {
-        lower(rustix::process::Resource::Data, data + bytes);
+        limit_data(data + bytes);
     }
 }
 
-/// Only Linux counts what is mapped.
+/// Sets the limit of what this process has of its own, in bytes.
+#[cfg(target_os = "linux")]
+fn limit_data(to: u64) {
+    lower(rustix::process::Resource::Data, to);
+}
+
+/// As above.
 #[cfg(not(target_os = "linux"))]
-pub fn memory_limit(_bytes: u64) {}
+fn limit_data(_to: u64) {}
+
+/// That limit; absent where there is none.
+#[cfg(target_os = "linux")]
+fn data_limit() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Data).current
+}
+
+/// As above.
+#[cfg(not(target_os = "linux"))]
+fn data_limit() -> Option<u64> {
+    None
+}
 
 /// What this process has of its own, in bytes, whether or not it was written to.
 #[cfg(target_os = "linux")]
@@ -149,6 +166,12 @@ fn data_bytes() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;
     let kib = line.split_whitespace().next()?.parse::<u64>().ok()?;
     Some(kib << 10)
+}
+
+/// As above.
+#[cfg(not(target_os = "linux"))]
+fn data_bytes() -> Option<u64> {
+    None
 }
 
 /// Holds a process that learns what it needs while it works to so much memory, and never to more
@@ -166,31 +189,20 @@ impl MemoryBound {
     /// From now on.
     #[must_use]
     pub fn begin() -> Self {
-        #[cfg(target_os = "linux")]
-        {
-            let own = rustix::process::getrlimit(rustix::process::Resource::Data).current;
-            Self { began_with: data_bytes().unwrap_or_default(), own }
-        }
-        #[cfg(not(target_os = "linux"))]
-        Self { began_with: 0, own: None }
+        Self { began_with: data_bytes().unwrap_or_default(), own: data_limit() }
     }
 
     /// What the process took since the beginning, in bytes; absent where nobody counts.
     #[must_use]
     pub fn taken(&self) -> Option<u64> {
-        #[cfg(target_os = "linux")]
-        return data_bytes().map(|now| now.saturating_sub(self.began_with));
-        #[cfg(not(target_os = "linux"))]
-        None
+        data_bytes().map(|now| now.saturating_sub(self.began_with))
     }
 
     /// Sets the limit: so many bytes beside what it had at the beginning, and no more than its own.
     pub fn hold_to(&self, bytes: u64) {
         #[cfg(all(feature = "test-faults", debug_assertions))]
         let bytes = bytes.min(crate::test_faults::memory().unwrap_or(u64::MAX));
-        let _limit = within(self.own, self.began_with.saturating_add(bytes));
-        #[cfg(target_os = "linux")]
-        lower(rustix::process::Resource::Data, _limit);
+        limit_data(within(self.own, self.began_with.saturating_add(bytes)));
     }
 }
 
