@@ -56,7 +56,7 @@ pub use models::{
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
 pub use past_replies::{HappenedView, PastReplyView, ReplyEndView};
-pub use plans::{GainView, LeftOutView, MeasuredView, PredictionView};
+pub use plans::{GainView, LeftOutView, MeasuredView, PredictedView, PredictionView};
 pub use port::{PortKeyView, PortRequestKind, PortRequestView, PortView};
 pub use privacy::{KeptPrivacyView, PrivacyOfModelView};
 pub use reason::{Reason, SystemReason};
@@ -361,17 +361,6 @@ struct ReplySummary {
     /// and is slower for it than was predicted where they came later.
     #[serde(default)]
     pub shared: Vec<String>,
-}
-}
-
-view! {
-/// What was predicted for a reply before it began.
-#[derive(Copy)]
-struct PredictedView {
-    /// On this device alone; absent where it cannot make the reply alone.
-    pub alone: Option<PredictionView>,
-    /// With other devices, whether they were used or not; absent where none could help.
-    pub together: Option<PredictionView>,
 }
 }
 

@@ -26,6 +26,7 @@ mod facts;
 mod fits;
 mod givers;
 mod hosting;
+mod kept_privacy;
 mod library;
 mod linking;
 mod log;

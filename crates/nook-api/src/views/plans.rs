@@ -22,6 +22,17 @@ struct PredictionView {
 }
 
 view! {
+/// What was predicted for a reply before it began.
+#[derive(Copy)]
+struct PredictedView {
+    /// On this device alone; absent where it cannot make the reply alone.
+    pub alone: Option<PredictionView>,
+    /// With other devices, whether they were used or not; absent where none could help.
+    pub together: Option<PredictionView>,
+}
+}
+
+view! {
 /// What a device brings to the usual reply: how fast that is with it and without it.
 struct GainView {
     /// Its full id.
