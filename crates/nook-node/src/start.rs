@@ -310,12 +310,11 @@ fn assemble(
     let given = (read.giving, read.audit);
     let (sides, heard) = start_sides(shared, (me.id, signer), ledger, given, tasks);
     let (library_runner, library_inbox) = start_library(&home, &workers, tasks);
-    let devices = Devices::new(peers, settings.settings());
     let mut state = State {
         me,
         key_place: key_place(&kept),
         pairing: Arc::new(Pairing::new(identity)),
-        devices,
+        devices: Devices::new(peers, settings.settings()),
         listen_port: links.local_addr().map_or(0, |address| address.port()),
         links,
         finder: None,
