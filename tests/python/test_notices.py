@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
@@ -164,10 +164,10 @@ def shows_code(app: App, name: str) -> bool:
 
 
 def heading(story: Story) -> str:
-    """The headline of the page that shows."""
+    """The headline of the page that shows; empty while that is loaded."""
     try:
         return story.window.driver.find_element(By.CSS_SELECTOR, "main h1").text
-    except StaleElementReferenceException:
+    except (NoSuchElementException, StaleElementReferenceException):
         return ""
 
 
