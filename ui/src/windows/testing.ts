@@ -38,3 +38,10 @@ export async function typeCode(code: string): Promise<void> {
   await user.click(screen.getByTestId('type-here'));
   await user.type(screen.getByTestId('type-code'), code);
 }
+
+/** Types a number into a field and leaves it. */
+export async function enter(testId: string, value: string): Promise<void> {
+  const field = screen.getByTestId(testId);
+  await user.clear(field);
+  await user.type(field, `${value}{Enter}`);
+}
