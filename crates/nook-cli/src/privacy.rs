@@ -90,8 +90,13 @@ fn list(kept: &KeptPrivacyView, model: Option<&str>) {
         output::line(format!("Earlier figures are lost: {problem}."));
     }
     if kept.models.is_empty() {
-        let of = model.map_or_else(|| "no model".to_owned(), |name| format!("`{name}` not yet"));
-        output::line(format!("Measured here: {of}. nook privacy measure MODEL measures one."));
+        output::line(match model {
+            Some(name) => format!(
+                "`{name}` was not measured here yet. `nook privacy measure {name}` measures it."
+            ),
+            None => "No model was measured here yet. `nook privacy measure MODEL` measures one."
+                .to_owned(),
+        });
         return output::line(ask::HONEST_SENTENCE);
     }
     let rows: Vec<Vec<String>> = kept.models.iter().map(row).collect();

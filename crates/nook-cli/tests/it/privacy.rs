@@ -156,7 +156,7 @@ fn a_list_that_cannot_be_read_is_said_to_be_lost_and_is_made_anew() {
     let said = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success() && said.contains("Earlier figures are lost: "), "{said}");
     assert!(said.contains("privacy.json is damaged at line 1"), "{said}");
-    assert!(said.contains("Measured here: no model."), "{said}");
+    assert!(said.contains("No model was measured here yet."), "{said}");
     let words = ["ember", "--tokens", "4", "--candidates", "64", "--layers", "1"];
     assert!(measure(home.path(), &words).status.success());
     let kept = json(home.path(), &["privacy"]);
