@@ -44,7 +44,7 @@ pub(crate) struct Done {
     pub(crate) requests: Rc<Cell<u64>>,
 }
 
-/// Kinds of attack.
+/// Kinds of attack, in the order in which they are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attack {
     Sockets,

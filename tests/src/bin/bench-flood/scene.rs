@@ -142,7 +142,7 @@ impl Scene {
         let attacks = attack(kinds, &self.victim, &self.done);
         let (mut window, mut memory) = (Window::default(), (0, 0));
         let rates = tokio::select! {
-            rates = self.replies(length) => rates?,
+            rates = self.replies(length, || self.all_done_since(kinds, before)) => rates?,
             () = look(self.house.node(1), &mut window) => Vec::new(),
             () = weigh(self.house.node(1), &mut memory) => Vec::new(),
         };
@@ -167,8 +167,20 @@ impl Scene {
         [connections.get(), announcements.get(), requests.get()]
     }
 
-    /// Tokens per second of the replies that both made within this time; one at least.
-    async fn replies(&self, length: Duration) -> anyhow::Result<Vec<f64>> {
+    /// Whether each of these has been done at least once. On a busy machine a short phase may else be
+    /// over before the attack has begun.
+    fn all_done_since(&self, kinds: &[Attack], before: [u64; 3]) -> bool {
+        let now = self.counts();
+        kinds.iter().all(|kind| now[*kind as usize] > before[*kind as usize])
+    }
+
+    /// Tokens per second of the replies that both made within this time and until `enough`; one at
+    /// least.
+    async fn replies(
+        &self,
+        length: Duration,
+        enough: impl Fn() -> bool,
+    ) -> anyhow::Result<Vec<f64>> {
         let (end, mut rates) = (clock::now() + length, Vec::new());
         for number in 0.. {
             let told = self.house.asking().answer(&wish(1_000 + number)).await?;
@@ -181,7 +193,7 @@ impl Scene {
             }
             let rate = tokens * 1e3 / (told.total_ms - told.first_token_ms).max(1e-3);
             rates.push(if told.uses(HELPING) { rate } else { 0.0 });
-            if clock::now() >= end {
+            if clock::now() >= end && enough() {
                 break;
             }
         }
