@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::Context as _;
@@ -32,6 +33,30 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub struct CpuShare {
     folder: PathBuf,
+}
+
+/// Reads how long the programs of a share had to stand still.
+#[derive(Debug, Clone)]
+pub struct ShareMeter {
+    file: PathBuf,
+}
+
+impl ShareMeter {
+    /// Time since the share was made that its programs would have computed and had used it up; absent
+    /// where the system does not say.
+    #[must_use]
+    pub fn stood_still(&self) -> Option<Duration> {
+        stood_still(&fs::read_to_string(&self.file).ok()?)
+    }
+}
+
+/// Of the text of `cpu.stat`, in ns (cgroup v1) or us (cgroup v2).
+fn stood_still(text: &str) -> Option<Duration> {
+    text.lines().find_map(|line| match line.split_once(' ')? {
+        ("throttled_time", ns) => ns.parse().ok().map(Duration::from_nanos),
+        ("throttled_usec", us) => us.parse().ok().map(Duration::from_micros),
+        _ => None,
+    })
 }
 
 impl CpuShare {
@@ -78,6 +103,12 @@ impl CpuShare {
             .context("a process cannot be put into a share of the processors")
     }
 
+    /// What says how long its programs had to stand still.
+    #[must_use]
+    pub fn meter(&self) -> ShareMeter {
+        ShareMeter { file: self.folder.join("cpu.stat") }
+    }
+
     fn dissolve(&self) -> io::Result<()> {
         let parent = self.folder.parent().unwrap_or(Path::new(SECOND));
         for pid in fs::read_to_string(self.folder.join("cgroup.procs"))?.lines() {
@@ -117,5 +148,14 @@ mod tests {
         let folder = share.folder.clone();
         drop(share);
         assert!(!folder.exists());
+    }
+    #[test]
+    fn both_generations_say_how_long_programs_stood_still() {
+        let first = "nr_periods 9\nnr_throttled 2\nthrottled_time 1500000\n";
+        let second = "usage_usec 9\nnr_throttled 2\nthrottled_usec 1500\n";
+        for text in [first, second] {
+            assert_eq!(stood_still(text), Some(Duration::from_micros(1500)), "{text}");
+        }
+        assert_eq!(stood_still("usage_usec 9\n"), None);
     }
 }

@@ -37,7 +37,7 @@ mod system_bus;
 
 pub use asking::{Leg, Replying, Told, Wish};
 pub use bridge::Bridge;
-pub use cpu_share::CpuShare;
+pub use cpu_share::{CpuShare, ShareMeter};
 pub use device::{Asked, Device};
 pub use file_server::{Fault, FileServer, Request as FileRequest, Served};
 pub use fixtures::{fixture, large_fixture, say, skip};

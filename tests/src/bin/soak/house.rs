@@ -10,6 +10,8 @@ use nook_testkit::{CpuShare, Household, Node, NodePlan, Throttle};
 use nook_tests::models;
 use nook_tests::report::loud;
 
+use crate::witness::Witness;
+
 /// Nodes that ask.
 const ASKING: [&str; 2] = ["Kitchen laptop", "Sofa tablet"];
 
@@ -107,6 +109,13 @@ impl House {
     /// Whether each device has a share of the machine of its own, so that speeds say something.
     pub(crate) fn has_shares(&self) -> bool {
         !self.shares.is_empty()
+    }
+
+    /// What looks at the machine and at the share of each device.
+    pub(crate) fn witness(&self) -> Witness {
+        let name = |at| self.nodes.node(at).name().to_owned();
+        let meter = |(at, share): (usize, &CpuShare)| (name(at), share.meter());
+        Witness::of(self.shares.iter().enumerate().map(meter).collect())
     }
 
     /// The model that answers.

@@ -23,6 +23,7 @@ mod report;
 mod speed;
 mod talk;
 mod trouble;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -138,6 +139,7 @@ async fn run(arguments: &Arguments, tasks: &Tasks) -> anyhow::Result<bool> {
         references: References::of(house.reference()),
         model: house.model(),
         measures: arguments.as_installed,
+        witness: house.witness(),
     });
     loud("warming up, undisturbed");
     let warm_up = WARM_UP_MIN.max(arguments.conversations / WARM_UP);

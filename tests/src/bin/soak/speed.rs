@@ -42,6 +42,15 @@ pub(crate) struct Speed {
     shared: usize,
     /// What the others did and were waited for, one after the other.
     waits: String,
+    /// What else the machine did.
+    pub(crate) meanwhile: Meanwhile,
+}
+
+/// What the machine did while a reply was made by several devices, and by one, in words.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Meanwhile {
+    pub(crate) together: String,
+    pub(crate) alone: String,
 }
 
 /// What is told of all of them.
@@ -79,7 +88,9 @@ impl Speed {
         let lost = told.lost.len() + told.failovers.len() + usize::from(told.fell_back);
         let (predicted, late, shared) = (told.predicted, told.late.len(), told.shared.len());
         let waits = told.timeline.iter().map(wait).collect::<Vec<_>>().join("; ");
-        Some(Self { together: Pace::of(told)?, alone: None, predicted, lost, late, shared, waits })
+        let meanwhile = Meanwhile::default();
+        let together = Pace::of(told)?;
+        Some(Self { together, alone: None, predicted, lost, late, shared, waits, meanwhile })
     }
 
     /// Why its reader was told that it would be slow, before it began or when it came to be so;
@@ -110,10 +121,11 @@ impl Speed {
             (0, Some(_)) => "the prediction was wrong",
             _ => "a helper was late",
         };
-        let Self { together, waits, .. } = self;
+        let Self { together, waits, meanwhile, .. } = self;
         format!(
             "{:.0} ms (first token {:.0} ms, {:.1} tokens/s), alone {:.0} ms ({:.0}, {:.1}); \
-             predicted {} together and {} alone: {why} ({waits})",
+             predicted {} together and {} alone: {why} ({waits}); the machine meanwhile: {}; then, \
+             alone: {}",
             together.total_ms,
             together.first_token_ms,
             together.tokens_per_second,
@@ -122,6 +134,8 @@ impl Speed {
             alone.tokens_per_second,
             said(|it| it.together),
             said(|it| it.alone),
+            meanwhile.together,
+            meanwhile.alone,
         )
     }
 }
@@ -199,6 +213,7 @@ mod tests {
             late: 0,
             shared: 0,
             waits: "PC: waited".to_owned(),
+            meanwhile: Meanwhile { together: "busy".to_owned(), alone: "idle".to_owned() },
         };
         let fast = speed(1100.0, 1000.0);
         let wrong = speed(1250.0, 1000.0);
@@ -222,9 +237,10 @@ mod tests {
         assert_eq!(foretold, each.map(|why| (why, 1)));
         let wrong = "1250 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted 900 ms \
                      (10.0 tokens/s) together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong \
-                     (PC: waited)";
+                     (PC: waited); the machine meanwhile: busy; then, alone: idle";
         let late = "2000 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted \
-                    nothing together and nothing alone: a helper was late (PC: waited)";
+                    nothing together and nothing alone: a helper was late (PC: waited); the \
+                    machine meanwhile: busy; then, alone: idle";
         let shared = format!("a helper had another asker too: {wrong}");
         assert_eq!(speeds.unforeseen, [shared.as_str(), late]);
         assert_eq!(speeds.shared, 1);

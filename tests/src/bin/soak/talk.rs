@@ -14,6 +14,7 @@ use rand::{Rng as _, SeedableRng as _};
 use tokio::sync::OnceCell;
 
 use crate::speed::{Pace, Speed};
+use crate::witness::Witness;
 
 /// Beginnings of conversations; the second is read in several pieces.
 const QUESTIONS: [&str; 5] = [
@@ -64,6 +65,8 @@ pub(crate) struct Talk {
     pub(crate) model: &'static str,
     /// Whether replies of several devices are made once more by their asker alone.
     pub(crate) measures: bool,
+    /// What else the machine did meanwhile.
+    pub(crate) witness: Witness,
 }
 
 /// Undisturbed replies, each made once.
@@ -144,10 +147,14 @@ impl Talk {
                 }
             };
             let asking = &self.asking[asker];
+            let before = self.witness.look();
             let mut ended =
                 answered(asking, &wish, *leaves, &expected, ending(Kind::Correct)).await;
             if let Some(speed) = ended.speed.as_mut().filter(|_| self.measures) {
+                speed.meanwhile.together = self.witness.since(&before);
+                let before = self.witness.look();
                 let alone = alone(asking, &wish, &expected).await;
+                speed.meanwhile.alone = self.witness.since(&before);
                 match alone {
                     Ok(alone) => speed.alone = alone,
                     Err(why) => ended.kind = why,
