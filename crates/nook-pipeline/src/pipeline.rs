@@ -193,10 +193,17 @@ impl Pipeline {
     }
 
     /// The device that the next token waits for; none while this device itself has to compute
-    /// something first, and where nobody has the layers.
+    /// something first, and where nobody has the layers. A part of this device that has answered all
+    /// it was given is waited for by nobody: more of the prompt goes to it once those behind it are
+    /// further.
     #[must_use]
     pub fn waits_for(&self) -> Option<PeerId> {
-        let is_behind = |stage: &&Stage| stage.done < self.positions();
+        let is_behind = |stage: &&Stage| {
+            let is_resting =
+                matches!((stage.place(), &stage.phase), (Place::Local, Phase::Open(_)))
+                    && stage.under_way.is_empty();
+            stage.done < self.positions() && !is_resting
+        };
         let first = self.stages.iter().filter(|stage| stage.is_main()).find(is_behind)?;
         match (first.place(), &first.phase) {
             (Place::Peer(peer), Phase::Opening(_) | Phase::Open(_)) => Some(peer),

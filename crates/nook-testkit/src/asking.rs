@@ -235,6 +235,14 @@ impl Replying {
         Ok(&self.told)
     }
 
+    /// Follows the reply until a device is told to be late.
+    pub async fn until_late(&mut self) -> anyhow::Result<&Told> {
+        while self.told.late.is_empty() {
+            anyhow::ensure!(self.step().await?, "nobody was late: {:?}", self.told);
+        }
+        Ok(&self.told)
+    }
+
     /// Follows the reply until it waits for a device.
     pub async fn until_awaited(&mut self) -> anyhow::Result<&Told> {
         while self.told.awaited.is_empty() {

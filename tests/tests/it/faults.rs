@@ -224,6 +224,28 @@ async fn f1_a_helper_killed_while_a_long_prompt_is_read_changes_nothing() -> any
 }
 
 #[tokio::test]
+async fn f2_whom_a_reply_waits_for_is_said_before_anybody_gives_it_up() -> anyhow::Result<()> {
+    let mut house = split().await?;
+    let first = house.asking().answer(&Wish::text(&LONG.repeat(23), 40)).await?;
+    assert!(first.uses(FIRST), "it has a worker now: {first:?}");
+    let wish = Wish::text(&format!("One day. {}", LONG.repeat(24)), 40);
+    let undisturbed = house.asking().answer(&wish.clone().alone()).await?;
+    // So slow that it is held while the prompt is under way.
+    let slow = house.node_mut(1).throttle_workers(40);
+    let mut reply = house.asking().reply(&wish).await?;
+    house.node(1).until("it takes part", |view| view.sharing.streams == 1).await?;
+    let held = slow.stand_still();
+    assert_eq!(reply.until_late().await?.late, [FIRST]);
+    drop(held);
+    let told = finish(reply, &undisturbed).await?;
+    assert!(told.predicted.is_some_and(|it| it.alone.is_some()), "{told:?}");
+    // A missed deadline is told in the same words; it comes some seconds later.
+    let log = house.asking().log();
+    assert!(log.contains("a reply waits, and would be further without others"), "{log}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn f1_a_helper_killed_before_it_has_answered_to_open_changes_nothing() -> anyhow::Result<()> {
     let mut house = split().await?;
     let undisturbed = house.asking().answer(&wish()).await?;

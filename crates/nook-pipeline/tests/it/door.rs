@@ -13,12 +13,16 @@ fn pipeline() -> Pipeline {
 }
 
 fn over(route: &Route) -> Pipeline {
+    in_chunks(8, POSITIONS_MAX, route)
+}
+
+fn in_chunks(prefill_chunk: u32, positions_max: u32, route: &Route) -> Pipeline {
     let settings = PipelineSettings {
         hidden: 4,
         dtype: ActivationDtype::F32,
-        prefill_chunk: 8,
+        prefill_chunk,
         prefill_window: PREFILL_WINDOW,
-        positions_max: POSITIONS_MAX,
+        positions_max,
         failovers_max: 2,
         fall_back: FallBack::Allow,
         room_here: u32::MAX,
@@ -130,6 +134,44 @@ fn who_is_waited_for_is_the_first_that_has_not_answered_all() {
     assert_eq!(pipeline.waits_for(), None, "the rest is computed here");
     pipeline.handle(logits(attempts[2], 0, 0), now);
     assert_eq!(pipeline.waits_for(), None, "a token is to be chosen");
+}
+
+/// This device has computed as much of a prompt ahead as it may, and rests.
+#[test]
+fn a_helper_that_a_long_prompt_is_held_up_by_is_who_is_waited_for() {
+    let now = nook_base::clock::now();
+    let topology = Topology::new(3, 1, 1).expect("a layer for the helper");
+    let helper = PeerId([1; 32]);
+    let hops = [Hop { peer: helper, layers: topology.middle() }];
+    let prompt = [7; 32];
+    let mut pipeline = in_chunks(1, 64, &Route::boomerang(topology, &hops).expect("a route"));
+    let mut actions: std::collections::VecDeque<Action> =
+        pipeline.handle(begin(&prompt), now).into();
+    let mut sent_here = 0;
+    while let Some(action) = actions.pop_front() {
+        let next = match action {
+            Action::Open { attempt, .. } => Event::Opened { attempt, position: 0 },
+            Action::SendTokens { attempt, step, position, ids, .. } => {
+                sent_here += ids.len();
+                let values: Vec<f32> = (0..4).map(|at| (position + at) as f32).collect();
+                let activation = Activation::from_f32(&values, 4, ActivationDtype::F32);
+                Event::Output {
+                    attempt: attempt.id(),
+                    step,
+                    position,
+                    count: 1,
+                    activation: activation.expect("a row"),
+                    compute_us: 1,
+                    queue_us: 0,
+                }
+            }
+            // The helper never answers.
+            _ => continue,
+        };
+        actions.extend(pipeline.handle(next, now));
+    }
+    assert!((1..prompt.len()).contains(&sent_here), "the rest is held back: {sent_here}");
+    assert_eq!(pipeline.waits_for(), Some(helper));
 }
 
 #[test]

@@ -72,7 +72,11 @@ impl Generation {
     pub(super) async fn tell_wait(&mut self) -> Result<(), ReaderLeft> {
         let waits_for = self.pipeline.waits_for();
         match self.schedule.news(waits_for, clock::now()) {
-            Some(peer) => tell(&self.sink, peer, ShardState::Degraded).await,
+            Some(peer) => {
+                let device = self.sink.name(Place::Peer(peer));
+                tracing::info!(device, "a reply waits, and would be further without others");
+                tell(&self.sink, peer, ShardState::Degraded).await
+            }
             None => Ok(()),
         }
     }
