@@ -176,9 +176,11 @@ impl Drop for Slot {
     }
 }
 
-/// One machine has a whole /64 of IPv6 for itself.
+/// One machine has a whole /64 of IPv6 for itself. This one's own address stays what it is: it must
+/// still be known as that.
 pub(crate) fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        address if address.is_loopback() => address,
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {
             let network = u128::from(address) & (u128::MAX << 64);
@@ -271,5 +273,22 @@ mod tests {
         assert!(!first.leave.is_cancelled() && second.leave.is_cancelled());
         third.proven();
         assert!(enter().is_none());
+    }
+
+    #[test]
+    fn t2_only_a_household_on_one_machine_may_come_more_often_from_one_address() {
+        let entered = |loopback, from| {
+            let admission = Admission::new(loopback);
+            let slots: Vec<_> =
+                (0..20).filter_map(|_| admission.enter(address(from), Caller::Stranger)).collect();
+            slots.len()
+        };
+        for from in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(entered(LoopbackPolicy::Allow, from), 20, "{from}");
+            assert_eq!(entered(LoopbackPolicy::Refuse, from), UNPROVEN_PER_ADDRESS_MAX, "{from}");
+        }
+        for from in ["192.168.1.5", "fe80::5", "::2"] {
+            assert_eq!(entered(LoopbackPolicy::Allow, from), UNPROVEN_PER_ADDRESS_MAX, "{from}");
+        }
     }
 }
