@@ -5,6 +5,7 @@
 
 use std::io::{self, Read};
 
+use nook_kernels::Format;
 use nook_model::Fault;
 use nook_model::gguf::{
     ELEMENTS_MAX, HEADER_BYTES_MAX, Header, KEY_BYTES_MAX, KEYS_MAX, LIST_MAX, LISTED_TEXTS_MAX,
@@ -143,9 +144,15 @@ fn a_header_may_be_as_long_as_its_file_and_no_longer() {
     assert_eq!(made.in_file_of(length).unwrap().text("a"), Ok(Some("word")));
     let fault = made.in_file_of(length - 1).expect_err("it is read");
     assert_eq!(fault, truncated("a", 4, 3));
+    // Nothing is read behind the end of a file, wherever that is.
+    let made = made.key("b", 10, &[7; 8]).list("c", 5, 1, &[1; 4]).tensor("d", &[1], 24, 0);
+    for length in 0..made.whole().len() as u64 {
+        let cut = made.in_file_of(length).expect_err("it is read");
+        assert!(matches!(cut, Fault::Truncated { .. }), "{length}: {cut}");
+    }
     // The file says that it is longer than it is.
     let bytes = made.whole();
-    let cut = Header::read(&bytes[..bytes.len() - 1], length).expect_err("it is read");
+    let cut = Header::read(&bytes[..bytes.len() - 1], LONG).expect_err("it is read");
     assert!(matches!(cut, Fault::Read { kind: io::ErrorKind::UnexpectedEof, .. }), "{cut}");
     let bytes = self::made().list("a", 0, 100, &[0; 99]).whole();
     let cut = Header::read(&bytes[..], LONG).expect_err("it is read");
@@ -284,6 +291,9 @@ fn lists_that_are_kept_have_a_length_and_the_others_do_not() {
     assert!(both(0).read().is_ok());
     let limit = LISTED_TEXTS_MAX;
     assert_eq!(both(1).fault(), too_many("texts in lists", limit + 1, limit));
+    // Those that were read already need no bytes any more.
+    let both = made().list("a", 8, 20, &[0; 160]).list("b", 8, 1, &[0; 8]);
+    assert!(both.in_file_of(both.whole().len() as u64).is_ok());
     // As many bytes as the entries have at least must be there.
     for (kind, least) in [(4, 4), (5, 4), (6, 4), (7, 1), (8, 8), (0, 1), (2, 2), (11, 8)] {
         let made = made().list("a", kind, 10, &[]);
@@ -435,6 +445,9 @@ fn types_of_tensors_have_the_numbers_and_sizes_of_ggml() {
         let more = rows.checked_add(1).and_then(|rows| kind.bytes(elements, rows));
         assert_eq!(more, None, "{name}");
     }
+    for format in Format::ALL {
+        assert_eq!(TensorType::from_format(format).and_then(TensorType::format), Some(format));
+    }
     let fault = Fault::TensorType { tensor: "a".to_owned(), type_id: 4 };
     assert_eq!(made().tensor("a", &[32], 4, 0).fault(), fault);
 }
@@ -479,4 +492,12 @@ fn values_are_handed_out_as_what_they_are_and_as_nothing_else() {
     assert_eq!(header.required_number("absent").expect_err("it is there"), missing);
     assert_eq!(header.required_text("absent").expect_err("it is there"), missing);
     assert_eq!(header.required_float("absent").expect_err("it is there"), missing);
+}
+
+/// What is told of a value may stand in a log.
+#[test]
+fn of_a_long_text_only_its_length_is_told() {
+    let told = |length: usize| Value::Text("x".repeat(length)).summary();
+    assert_eq!(told(40), format!("the text {:?}", "x".repeat(40)));
+    assert_eq!(told(41), "a text of 41 bytes");
 }

@@ -80,6 +80,8 @@ fn a_letter_under_a_heap_of_marks_is_left_out() {
     assert_eq!(heap("a", 12).len(), 25);
     assert_eq!(shown(&heap("a", 12)), "Unnamed device");
     assert_eq!(shown(&format!("one {} two", heap("a", 12))), "one two");
+    // Signs that are written beside a letter are a heap as well.
+    assert_eq!(shown(&format!("a{}", "\u{bbf}".repeat(8))), "Unnamed device");
 }
 
 #[test]
