@@ -149,4 +149,35 @@ mod tests {
         drop((alone, first, second, busy));
         assert!(streams.lock().running.is_empty());
     }
+
+    #[test]
+    fn t13_a_stream_has_rested_when_its_time_is_over_and_not_before() {
+        let streams = Streams::default();
+        let (activity, leaves) = begin(&streams, ONE);
+        let since = clock::now();
+        activity.note(|idle_since| *idle_since = Some(since));
+        let just_before = since + IDLE_MIN - Duration::from_nanos(1);
+        assert!(!streams.make_room(NEW, just_before) && !leaves.is_cancelled());
+        assert!(streams.make_room(NEW, since + IDLE_MIN) && leaves.is_cancelled());
+    }
+
+    #[test]
+    fn what_comes_beside_a_step_does_not_make_the_stream_rest() {
+        let streams = Streams::default();
+        let (activity, leaves) = begin(&streams, ONE);
+        activity.computes();
+        activity.hears();
+        assert!(!streams.make_room(NEW, clock::now() + 2 * IDLE_MIN) && !leaves.is_cancelled());
+    }
+
+    #[test]
+    fn a_stream_that_ends_takes_no_other_with_it() {
+        let streams = Streams::default();
+        let [first, second, third] = [(); 3].map(|()| begin(&streams, ONE));
+        drop(second);
+        assert_eq!(streams.lock().running.len(), 2);
+        let later = clock::now() + IDLE_MIN;
+        assert!(streams.make_room(NEW, later) && first.1.is_cancelled());
+        assert!(streams.make_room(NEW, later) && third.1.is_cancelled());
+    }
 }

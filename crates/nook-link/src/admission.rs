@@ -176,9 +176,11 @@ impl Drop for Slot {
     }
 }
 
-/// One machine has a whole /64 of IPv6 for itself.
+/// One machine has a whole /64 of IPv6 for itself. This one's own address stays what it is: it must
+/// still be known as that.
 pub(crate) fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        address if address.is_loopback() => address,
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => {
             let network = u128::from(address) & (u128::MAX << 64);
@@ -271,5 +273,64 @@ mod tests {
         assert!(!first.leave.is_cancelled() && second.leave.is_cancelled());
         third.proven();
         assert!(enter().is_none());
+    }
+
+    #[test]
+    fn t2_only_a_household_on_one_machine_may_come_more_often_from_one_address() {
+        let entered = |loopback, from| {
+            let admission = Admission::new(loopback);
+            let slots: Vec<_> =
+                (0..20).filter_map(|_| admission.enter(address(from), Caller::Stranger)).collect();
+            slots.len()
+        };
+        for from in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(entered(LoopbackPolicy::Allow, from), 20, "{from}");
+            assert_eq!(entered(LoopbackPolicy::Refuse, from), UNPROVEN_PER_ADDRESS_MAX, "{from}");
+        }
+        for from in ["192.168.1.5", "fe80::5", "::2"] {
+            assert_eq!(entered(LoopbackPolicy::Allow, from), UNPROVEN_PER_ADDRESS_MAX, "{from}");
+        }
+    }
+
+    #[test]
+    fn t2_strangers_never_push_out_known_devices_and_those_only_each_other() {
+        let admission = Admission::new(LoopbackPolicy::Refuse);
+        let known = |n: usize| IpAddr::from([192, 168, 1, n as u8]);
+        let enter = |n| admission.enter(known(n), Caller::Known);
+        let devices: Vec<Slot> = (0..UNPROVEN_MAX).filter_map(enter).collect();
+        assert_eq!(devices.len(), UNPROVEN_MAX);
+        assert!(admission.enter(address("10.0.0.1"), Caller::Stranger).is_none());
+        assert_eq!(staying(&devices), UNPROVEN_MAX);
+        let more = enter(UNPROVEN_MAX).unwrap();
+        assert_eq!(staying(&devices), UNPROVEN_MAX - 1);
+        assert!(devices[0].leave.is_cancelled(), "it was the first");
+        more.proven();
+        devices.iter().for_each(Slot::proven);
+        assert!(enter(UNPROVEN_MAX + 1).is_none(), "all have proved who they are");
+    }
+
+    #[test]
+    fn a_network_is_a_whole_64_and_no_more() {
+        let one = address("2001:db8:0:7::");
+        for same in ["2001:db8:0:7:8000::", "2001:db8:0:7:ffff:ffff:ffff:ffff"] {
+            assert_eq!(counted_as(address(same)), one);
+        }
+        for other in ["2001:db8:0:6::", "2001:db8:0:8::", "2001:db8:8000:7::"] {
+            assert_eq!(counted_as(address(other)), address(other));
+        }
+        assert_eq!(counted_as(address("::ffff:10.0.0.1")), address("10.0.0.1"));
+        assert_eq!(counted_as(address("10.0.0.1")), address("10.0.0.1"));
+    }
+
+    #[test]
+    fn who_need_not_leave_waits() {
+        use futures_util::FutureExt as _;
+        let admission = Admission::of_anybody(1);
+        let enter = || admission.enter(address("192.168.1.5"), Caller::Stranger).unwrap();
+        let first = enter();
+        assert_eq!(first.must_leave().now_or_never(), None);
+        let second = enter();
+        assert_eq!(first.must_leave().now_or_never(), Some(()));
+        assert_eq!(second.must_leave().now_or_never(), None);
     }
 }

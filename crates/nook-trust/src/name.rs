@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// nothing: one of them can carry a thousand combining marks.
 pub const DEVICE_NAME_BYTES_MAX: usize = 160;
 
-/// Longest single grapheme in bytes; longer ones are dropped. Flags and skin-toned emoji take 8.
+/// Longest single grapheme in bytes; longer ones become a space. Flags and skin-toned emoji take 8.
 const GRAPHEME_BYTES_MAX: usize = 24;
 
 /// Most bytes of the raw text that are looked at, so that a huge name costs nothing.
@@ -37,12 +37,15 @@ impl DeviceName {
             .map(|c| if c.is_whitespace() { ' ' } else { c })
             .filter(|c| !is_invisible(*c))
             .collect();
-        let one_line = visible.split(' ').filter(|word| !word.is_empty());
+        // A space takes the place of what is dropped: without one, its neighbours could become one
+        // grapheme, and a name that is read again would be another.
+        let is_short = |grapheme: &str| grapheme.len() <= GRAPHEME_BYTES_MAX;
+        let short = visible.graphemes(true).map(|one| if is_short(one) { one } else { " " });
+        let short = short.collect::<String>();
+        let one_line = short.split(' ').filter(|word| !word.is_empty());
         let one_line = one_line.collect::<Vec<_>>().join(" ");
         let mut name = String::new();
-        let graphemes =
-            one_line.graphemes(true).filter(|grapheme| grapheme.len() <= GRAPHEME_BYTES_MAX);
-        for grapheme in graphemes.take(DEVICE_NAME_GRAPHEMES_MAX) {
+        for grapheme in one_line.graphemes(true).take(DEVICE_NAME_GRAPHEMES_MAX) {
             if name.len() + grapheme.len() > DEVICE_NAME_BYTES_MAX {
                 break;
             }
@@ -76,6 +79,8 @@ fn is_invisible(c: char) -> bool {
             | 0xFE00..=0xFE0F // variation selectors
             | 0xFEFF // byte order mark
             | 0xFFF0..=0xFFFB // specials
+            | 0x1BCA0..=0x1BCA3 // shorthand format controls
+            | 0x1D173..=0x1D17A // musical beams, ties, slurs and phrases
             | 0xE0000..=0xE0FFF) // tags, variation selectors
 }
 

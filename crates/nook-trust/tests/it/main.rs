@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod forms;
+mod names;
 mod pairing;
 mod promises;
 mod tickets;

@@ -250,6 +250,27 @@ fn a_refusal_reaches_the_person_who_typed() {
     let (_, mut typer, _) = introduced(&a, &b);
     let error = typer.receive(&refusal(RefusalReason::WrongCode, 2)).unwrap_err();
     assert_eq!(error.to_string(), "That was the wrong code; tries left: 2.");
+    let told = |tries_left| {
+        let reason = RefusalReason::WrongCode;
+        PairingError::RefusedByPeer { reason, tries_left }.to_string()
+    };
+    assert_eq!(told(1), "That was the wrong code; tries left: 1.");
+    assert_eq!(told(0), "That was the wrong code. Show a new one on the other device.");
+}
+
+#[test]
+fn only_what_may_have_been_a_guess_counts_as_one() {
+    let reason = RefusalReason::WrongCode;
+    for (error, is_attempt) in [
+        (PairingError::WrongCode, true),
+        (PairingError::PeerMisbehaved, true),
+        (PairingError::OutOfTurn, true),
+        (PairingError::SameDevice, false),
+        (PairingError::VersionMismatch, false),
+        (PairingError::RefusedByPeer { reason, tries_left: 1 }, false),
+    ] {
+        assert_eq!(error.is_attempt(), is_attempt, "{error:?}");
+    }
 }
 
 #[test]

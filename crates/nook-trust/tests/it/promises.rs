@@ -103,6 +103,9 @@ fn levels_are_ordered_and_survive_their_names() {
         assert_eq!(level.name().parse(), Ok(level));
     }
     assert!("Own".parse::<TrustLevel>().is_err());
+    let names = TrustLevel::ALL.map(TrustLevel::name);
+    assert_eq!(names, ["blocked", "unknown", "guest", "trusted", "own"]);
+    assert_eq!(TrustLevel::ALL.map(TrustLevel::may_connect), [false, false, true, true, true]);
 }
 
 #[test]

@@ -126,3 +126,21 @@ fn t7_nothing_in_a_ticket_can_be_changed() {
     });
     assert!(matches!(weak, Err(TicketRefusal::Key(_))), "{weak:?}");
 }
+
+/// Whoever holds a ticket can write itself, or another host, into it.
+#[test]
+fn t6_a_ticket_is_not_made_out_anew_by_who_holds_it() {
+    let scene = scene();
+    let (thief, other_host) = (PeerId([9; 32]), PeerId([10; 32]));
+    let requester = scene.requester.peer_id();
+    let levels =
+        [(requester, TrustLevel::Own), (CARRIER, TrustLevel::Own), (thief, TrustLevel::Own)];
+    let gate = Gate::new(GatePolicy::DEFAULT, levels);
+    let forged = Err(TicketRefusal::Forged { requester });
+    let mut stolen = scene.ticket.clone();
+    stolen.claim.carrier = thief;
+    assert_eq!(gate.admit_ticket(&stolen, thief, HOST), forged);
+    let mut sent_on = scene.ticket.clone();
+    sent_on.claim.host = other_host;
+    assert_eq!(gate.admit_ticket(&sent_on, CARRIER, other_host), forged);
+}
