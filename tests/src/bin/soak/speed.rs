@@ -40,6 +40,8 @@ pub(crate) struct Speed {
     late: usize,
     /// Devices that were told to have other replies to make too.
     shared: usize,
+    /// Positions that were gone on with, and those that were computed.
+    gone_on: (u32, u32),
     /// What the others did and were waited for, one after the other.
     waits: String,
     /// What else the machine did.
@@ -89,8 +91,18 @@ impl Speed {
         let (predicted, late, shared) = (told.predicted, told.late.len(), told.shared.len());
         let waits = told.timeline.iter().map(wait).collect::<Vec<_>>().join("; ");
         let meanwhile = Meanwhile::default();
-        let together = Pace::of(told)?;
-        Some(Self { together, alone: None, predicted, lost, late, shared, waits, meanwhile })
+        let (together, gone_on) = (Pace::of(told)?, (told.resumed, told.computed));
+        Some(Self {
+            together,
+            alone: None,
+            predicted,
+            lost,
+            late,
+            shared,
+            gone_on,
+            waits,
+            meanwhile,
+        })
     }
 
     /// Why its reader was told that it would be slow, before it began or when it came to be so;
@@ -121,10 +133,10 @@ impl Speed {
             (0, Some(_)) => "the prediction was wrong",
             _ => "a helper was late",
         };
-        let Self { together, waits, meanwhile, .. } = self;
+        let Self { together, waits, meanwhile, gone_on: (resumed, computed), .. } = self;
         format!(
-            "{:.0} ms (first token {:.0} ms, {:.1} tokens/s), alone {:.0} ms ({:.0}, {:.1}); \
-             predicted {} together and {} alone: {why} ({waits}); the machine meanwhile: {}; then, \
+            "{:.0} ms (first token {:.0} ms, {:.1} tokens/s; {resumed} positions gone on with, \
+             {computed} computed), alone {:.0} ms ({:.0}, {:.1}); predicted {} together and {} alone: {why} ({waits}); the machine meanwhile: {}; then, \
              alone: {}",
             together.total_ms,
             together.first_token_ms,
@@ -212,6 +224,7 @@ mod tests {
             lost: 0,
             late: 0,
             shared: 0,
+            gone_on: (7, 9),
             waits: "PC: waited".to_owned(),
             meanwhile: Meanwhile { together: "busy".to_owned(), alone: "idle".to_owned() },
         };
@@ -235,10 +248,10 @@ mod tests {
             "so it was predicted",
         ];
         assert_eq!(foretold, each.map(|why| (why, 1)));
-        let wrong = "1250 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted 900 ms \
+        let wrong = "1250 ms (first token 90 ms, 10.0 tokens/s; 7 positions gone on with, 9 computed), alone 1000 ms (90, 10.0); predicted 900 ms \
                      (10.0 tokens/s) together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong \
                      (PC: waited); the machine meanwhile: busy; then, alone: idle";
-        let late = "2000 ms (first token 90 ms, 10.0 tokens/s), alone 1000 ms (90, 10.0); predicted \
+        let late = "2000 ms (first token 90 ms, 10.0 tokens/s; 7 positions gone on with, 9 computed), alone 1000 ms (90, 10.0); predicted \
                     nothing together and nothing alone: a helper was late (PC: waited); the \
                     machine meanwhile: busy; then, alone: idle";
         let shared = format!("a helper had another asker too: {wrong}");
