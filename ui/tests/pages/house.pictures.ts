@@ -32,9 +32,8 @@ for (const { name, chosen } of LOOKS) {
     await page.setViewportSize({ width: WIDTH, height: HEIGHT_MIN });
     await open(page, chosen);
     await openConversation(page);
+    await page.getByTestId('who').last().click();
     await page.getByTestId('mark').last().click();
-    await page.getByTestId('timeline').last().locator('summary').click();
-    await expect(page.getByTestId('timeline-row').first()).toBeVisible();
     const shots = [await tall(page)];
     for (const where of PAGES) {
       await goTo(page, where);
@@ -72,7 +71,9 @@ test('the pictures of README', async ({ page }) => {
   await page.setViewportSize({ width: 1100, height: 760 });
   await open(page, { theme: 'light' });
   await openConversation(page);
+  await page.getByTestId('who').last().click();
   await page.getByTestId('mark').last().click();
+  await page.getByTestId('who-helped').scrollIntoViewIfNeeded();
   await settle(page);
   keep('chat.png', await page.screenshot({ animations: 'disabled' }));
   await goTo(page, 'devices');
