@@ -20,7 +20,7 @@ const HEIGHT_MIN = 680;
 const COLUMN = 720;
 const GAP = 16;
 /** Of 100. Below, letters get shadows; above, nothing is seen but bytes. */
-const QUALITY = 70;
+const QUALITY = 66;
 /** A larger one is not kept: it stands in the history for ever. */
 const PICTURE_BYTES_MAX = 440_000;
 
