@@ -535,7 +535,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     reply.summary = { model: turn.model, finish_reason: 'stop', prompt_tokens: 24, completion_tokens: tokens.length,
       route, tokens_per_second: tokens.length / seconds, first_token_ms: 412, shared: [],
       resumed_tokens: 0, computed_tokens: 24 + tokens.length, failovers,
-      total_ms: 412 + seconds * 1000, timeline: timelineOf(route, 24, tokens.length), predicted: PREDICTED };
+      total_ms: 412 + seconds * 1000, timeline: timelineOf(reply.stretches, 24, before + tokens.length), predicted: PREDICTED };
     reply.finish = 'complete';
     onEvent({ kind: 'done', summary: structuredClone(reply.summary) });
   }

@@ -30,7 +30,6 @@ export interface ReplyFace {
   /** Names of helpers that have other replies to make too: now, or at any time of a reply that has ended. */
   shared: readonly string[];
   wordsPerSecond: number | null;
-  firstWordMs: number | null;
   finish: MessageFinish;
   /** How it was made in the end, with who did what. */
   summary: ReplySummary | null;
@@ -66,7 +65,6 @@ export function faceOf(message: MessageView): ReplyFace {
     note: null,
     shared: summary?.shared ?? [],
     wordsPerSecond: summary === null ? null : summarySpeed(summary, saidAndThought(message)),
-    firstWordMs: summary?.first_token_ms ?? null,
     finish,
     summary,
     stretches: stretchesOf(message),

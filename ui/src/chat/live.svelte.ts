@@ -35,7 +35,6 @@ export class LiveReply implements ReplyFace {
   shared = $state.raw<readonly string[]>([]);
   summary = $state.raw<ReplySummary | null>(null);
   wordsPerSecond = $state<number | null>(null);
-  firstWordMs = $state<number | null>(null);
   finish = $state<MessageFinish>('running');
   /** Who computed it so far; for a reply that ends without a summary. */
   path = $state.raw<PathView | null>(null);
@@ -45,7 +44,6 @@ export class LiveReply implements ReplyFace {
   #received = '';
   #thought: ThoughtView | null = null;
   #showing: ReturnType<typeof setTimeout> | null = null;
-  readonly #askedAt: number;
   #firstAt: number | null = null;
   readonly #now: () => number;
   /** Words of a cut reply that goes on; they do not count as speed. */
@@ -59,7 +57,6 @@ export class LiveReply implements ReplyFace {
   constructor(begun = NOTHING, now: () => number = () => performance.now()) {
     const { text, thought, way, stretches } = begun;
     this.#now = now;
-    this.#askedAt = now();
     this.#received = text;
     this.text = text;
     this.#thought = thought;
@@ -119,10 +116,7 @@ export class LiveReply implements ReplyFace {
   }
 
   #showSoon(): void {
-    if (this.#firstAt === null) {
-      this.#firstAt = this.#now();
-      this.firstWordMs = this.#firstAt - this.#askedAt;
-    }
+    this.#firstAt ??= this.#now();
     this.note = null;
     const pause = this.#received.length + (this.#thought?.text.length ?? 0) > LONG_CHARACTERS ? SHOW_LONG_EVERY_MS : SHOW_EVERY_MS;
     this.#showing ??= setTimeout(() => { this.#show(); }, pause);
@@ -158,7 +152,6 @@ export class LiveReply implements ReplyFace {
     this.finish = summary.finish_reason === 'length' ? 'length' : 'complete';
     this.route = summary.route;
     this.wordsPerSecond = summarySpeed(summary, saidAndThought(this)) ?? this.wordsPerSecond;
-    this.firstWordMs = summary.first_token_ms;
     this.note = null;
     this.phase = 'finished';
   }

@@ -43,7 +43,6 @@ it('counts words for people, not tokens', () => {
   reply.take(delta('Once upon a time'));
   reply.take({ kind: 'done', summary: { ...summary, completion_tokens: 8 } });
   expect(reply.wordsPerSecond).toBe(4);
-  expect(reply.firstWordMs).toBe(200);
   expect(reply.finish).toBe('length');
 });
 

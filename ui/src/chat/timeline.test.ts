@@ -37,7 +37,7 @@ it('unfolds into a table that has names for its rows and columns', async () => {
   const parts = [part({}), part({ device_id: 'mum', device: 'Mum’s laptop', first_token: 8, last_token: 24 })];
   render(Timeline, { timeline: parts, totalMs: 2400, predicted: 'Predicted beforehand: 5 words/s together.' });
   expect(screen.queryAllByTestId('timeline-row')).toEqual([]);
-  await userEvent.click(screen.getByText('Who helped'));
+  await userEvent.click(screen.getByText('Details'));
   const rows = await screen.findAllByTestId('timeline-row');
   expect(rows.map((row) => within(row).getByRole('rowheader').textContent)).toEqual(['Dad’s PC', 'Mum’s laptop']);
   expect(screen.getAllByRole('columnheader').length).toBe(columns().length + 1);

@@ -11,6 +11,7 @@ import { port } from './port/de';
 import shell from './shell/de.json';
 import { shareWords } from './shell/words';
 import { updates } from './updates/de';
+import { who } from './who/de';
 
 export const de: Strings = {
   app: {
@@ -125,6 +126,7 @@ export const de: Strings = {
 
   asked,
   past,
+  who,
 
   household,
 
@@ -309,12 +311,11 @@ export const de: Strings = {
     allThere: 'alles, auch die Wörter',
     left: 'half zuerst, ging dann',
     and: ', ',
-    details: 'Wer was berechnet hat',
-    kept: 'schraffiert: bleibt auf diesem Computer',
   },
 
   looks: {
     show: 'Zeigen, wer was schrieb',
+    hide: 'Nicht mehr zeigen, wer was schrieb',
     hint: 'Kennzeichnet jedes Wort dieser Antwort nach den Geräten, die es berechnet haben: Farbe, Linie und Nummer.',
     label: 'Wer welche Wörter berechnet hat',
     from: (names) => `Ab hier: ${names}.`,
@@ -324,7 +325,7 @@ export const de: Strings = {
   },
 
   timeline: {
-    title: 'Wer geholfen hat',
+    title: 'Einzelheiten',
     caption: 'Jedes Gerät mit seinem Teil des Modells, und wie lange es gebraucht hat',
     device: 'Gerät',
     layers: 'Schichten',

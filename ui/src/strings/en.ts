@@ -17,6 +17,7 @@ import shell from './shell/en.json';
 import { shareWords } from './shell/words';
 import type { Together } from './together';
 import { updates } from './updates/en';
+import { who } from './who/en';
 
 export const en = {
   app: {
@@ -131,6 +132,7 @@ export const en = {
 
   asked,
   past,
+  who,
 
   household,
 
@@ -316,12 +318,11 @@ export const en = {
     allThere: 'everything, the words too',
     left: 'helped first, then left',
     and: ', ',
-    details: 'Who computed what',
-    kept: 'hatched: stays on this computer',
   },
 
   looks: {
     show: 'Show who wrote what',
+    hide: 'Hide who wrote what',
     hint: 'Marks each word of this reply by the devices that computed it: colour, line and number.',
     label: 'Who computed which words',
     from: (names: string) => `From here on: ${names}.`,
@@ -331,7 +332,7 @@ export const en = {
   },
 
   timeline: {
-    title: 'Who helped',
+    title: 'Details',
     caption: 'Each device with its part of the model, and how long it took',
     device: 'Device',
     layers: 'Layers',

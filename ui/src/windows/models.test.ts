@@ -1,5 +1,5 @@
 /** Promises of the page of models, as people use it, against the fake household. */
-import { screen } from '@testing-library/svelte';
+import { screen, within } from '@testing-library/svelte';
 import { tick } from 'svelte';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { FakeBackend } from '../backend/fake';
@@ -54,6 +54,29 @@ describe('models', () => {
     expect(screen.queryByTestId('models-folder-problem')).toBeNull();
     await user.click(screen.getByTestId('move-models'));
     expect(await screen.findByTestId('models-moving')).toBeTruthy();
+  });
+
+  it('say how long a copy takes, and a download once this session saw how fast one comes', async () => {
+    await go('models');
+    const row = (name: string) => screen.getAllByTestId('catalogue-row').find((one) => one.textContent.includes(name));
+    const takes = (name: string) => within(row(name) ?? document.body).queryByTestId('takes')?.textContent;
+    expect(takes('SmolLM2 360M')).toBeUndefined();
+    expect(takes('Qwen3 8B')).toBe('A copy from Dad’s PC takes about 45 seconds.');
+    const inHouse = screen.getAllByTestId('in-house-row').find((one) => one.textContent.includes('qwen3-8b'));
+    expect(inHouse?.textContent).toContain('From Dad’s PC that takes about 4 seconds.');
+    await user.click(screen.getByTestId('get-qwen3-4b'));
+    await screen.findByTestId('download');
+    backend.piecesCome('qwen3-4b.gguf-1', 1);
+    await tick();
+    expect(takes('SmolLM2 360M')).toBe('The download takes about 9 seconds.');
+    expect(takes('Qwen3 8B')).toBe('A copy from Dad’s PC takes about 45 seconds. The download takes about 2 minutes.');
+    // What was seen still holds when it is over.
+    backend.piecesCome('qwen3-4b.gguf-1', 100);
+    await tick();
+    expect(takes('SmolLM2 360M')).toBe('The download takes about 9 seconds.');
+    backend.change((house) => { for (const device of house.devices) if (device.way) device.way.bytes_per_second = null; });
+    await tick();
+    expect(takes('Qwen3 8B')).toBe('The download takes about 2 minutes.');
   });
 
   it('adds a file that was dropped on the window, and says why another was not added', async () => {

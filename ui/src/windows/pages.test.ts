@@ -461,7 +461,9 @@ describe('a chat', () => {
     state.desk.current.live = null;
     await state.desk.current.load();
     await tick();
-    await user.click(within(screen.getByTestId('timeline')).getByText('Who helped'));
+    await user.click(screen.getByTestId('who'));
+    expect(screen.getAllByTestId('who-row').map((row) => row.textContent).join()).toContain('Dad’s PC');
+    await user.click(within(screen.getByTestId('timeline')).getByText('Details'));
     const rows = await screen.findAllByTestId('timeline-row');
     expect(rows.map((row) => within(row).getByRole('rowheader').textContent)).toContain('Dad’s PC');
   });

@@ -6,6 +6,7 @@ import { ChatDesk } from '../chat/desk.svelte';
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { Problem } from '../generated/Problem';
 import { announcer } from '../kit/announcer.svelte';
+import { paceOf } from '../kit/models/pace';
 import { toasts } from '../kit/toasts.svelte';
 import { Look } from '../look/look.svelte';
 import { FirstStart } from '../start/first-start.svelte';
@@ -46,6 +47,8 @@ export class WindowState {
 
   /** Ids of the paired devices, each at its place, which gives it its colour. */
   peers = $state.raw<readonly string[]>([]);
+  /** Bytes per second of the last download from the internet that was seen since the window opened. */
+  downloadPace = $state.raw<number | null>(null);
   readonly #storage: Storage;
   readonly #narrow = new MediaQuery(NARROW);
 
@@ -208,6 +211,7 @@ export class WindowState {
   #hear(house: HouseholdView): void {
     this.house = house;
     this.desk.coming.hear(house);
+    this.downloadPace = paceOf(house.downloads) ?? this.downloadPace;
     const now = places(this.peers, house.devices.filter((d) => d.paired).map((d) => d.id));
     if (now.join(' ') === this.peers.join(' ')) return;
     this.peers = now;

@@ -174,16 +174,17 @@ test('a search of the browser finds words that are not mounted', async ({ page }
 
 test('a new question is answered at the end, and what somebody has opened stays open', async ({ page }) => {
   await open(page);
-  await page.getByTestId('timeline').last().locator('summary').click();
+  await page.getByTestId('who').last().click();
   await log(page).focus();
   await page.keyboard.press('Home');
   await expect(said(page, 'Answer 1.')).toBeInViewport();
-  await page.getByTestId('timeline').first().locator('summary').click();
+  await page.getByTestId('who').first().click();
   await page.keyboard.press('Escape');
   await log(page).focus();
   await page.keyboard.press('End');
   await expect(said(page, 'Answer 500.')).toBeInViewport();
-  await expect(page.getByTestId('timeline').first()).toHaveAttribute('open', '');
+  await expect(page.getByTestId('who-helped').first()).toContainText('Dad’s PC');
+  await expect(page.getByTestId('who').first()).toHaveAttribute('aria-expanded', 'true');
   await page.getByTestId('prompt').fill('a story');
   await page.getByTestId('send').click();
   await page.evaluate(() => (window as unknown as { household: { pass(tokens: number): Promise<void> } }).household.pass(2000));

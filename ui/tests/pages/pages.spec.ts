@@ -36,6 +36,7 @@ for (const { name: look, chosen, width, height } of NARROW) {
     }
     await fits(page, look, 'new-chat');
     await openConversation(page);
+    await page.getByTestId('who').last().click();
     await page.getByTestId('timeline').last().locator('summary').click();
     await page.getByTestId('mark').last().click();
     await fits(page, look, 'chat');
@@ -65,6 +66,9 @@ for (const { name: look, chosen, zoom = 1 } of LOOKS) {
     await open(page, chosen);
     await openConversation(page);
     await isGood(page, look, 'chat');
+    await page.getByTestId('who').last().click();
+    await expect(page.getByTestId('who-row')).toHaveCount(3);
+    await isGood(page, look, 'who-helped');
     await page.getByTestId('timeline').last().locator('summary').click();
     await expect(page.getByTestId('timeline-row').first()).toBeVisible();
     await isGood(page, look, 'timeline');

@@ -31,6 +31,7 @@ for (const width of [1100, 420]) {
       await leaveStep(page, step);
     }
     await openConversation(page, 'Why leaves');
+    await page.getByTestId('who').last().click();
     await page.getByTestId('timeline').last().locator('summary').click();
     await page.getByTestId('mark').last().click();
     expect.soft(await tooSmall(page), 'chat').toEqual([]);

@@ -3,8 +3,10 @@ import type { PredictedView } from '../../generated/PredictedView';
 import type { DeviceView } from '../../generated/DeviceView';
 import type { FactsView } from '../../generated/FactsView';
 import type { HouseholdView } from '../../generated/HouseholdView';
+import type { LegView } from '../../generated/LegView';
 import type { PartView } from '../../generated/PartView';
 import type { RouteView } from '../../generated/RouteView';
+import type { StretchView } from '../../generated/StretchView';
 import { DEFAULTS } from '../../generated/settings';
 import { HERE, startingCatalogue, startingInHouse } from './models';
 import { startingFolder } from './models-folder';
@@ -263,29 +265,37 @@ export function routeOf(house: HouseholdView, onlyHere: boolean): RouteView {
   };
 }
 
-/** What each leg of a route did for a reply of so many tokens: made-up figures that add up. */
-export function timelineOf(route: RouteView, prompt: number, tokens: number): PartView[] {
-  return route.legs.map((leg) => {
-    const layers = leg.layers === null ? 0 : leg.layers[1] - leg.layers[0] + 1;
-    const work = (steps: number, positions: number, each: number) => ({
-      steps,
-      positions,
-      compute_ms: steps === 0 ? 0 : positions * layers * each,
-      queue_ms: leg.local ? 0 : steps * 0.1,
-      network_ms: leg.local ? 0 : steps * 1.2,
-    });
-    const rows = leg.local ? 0 : (prompt + tokens - 1) * 7168;
-    return {
-      device_id: leg.device_id,
-      device: leg.device,
-      local: leg.local,
-      layers: leg.layers,
-      first_token: 1,
-      last_token: tokens,
-      prompt: work(1, prompt, 0.2),
-      reply: work(Math.max(0, tokens - 1), Math.max(0, tokens - 1), 1.1),
-      bytes_out: rows,
-      bytes_in: rows,
-    };
+/** What each device did for a reply of so many tokens: made-up figures that add up. Those that were lost come first. */
+export function timelineOf(stretches: readonly Pick<StretchView, 'after_tokens' | 'route'>[], prompt: number, tokens: number): PartView[] {
+  const lost = stretches.slice(0, -1).flatMap(({ after_tokens, route }, at) =>
+    route.legs.filter((leg) => !leg.local).map((leg) => partOf(leg, prompt, after_tokens, stretches[at + 1]?.after_tokens ?? tokens)));
+  const last = stretches.at(-1);
+  // This device is in every route, and computes from the first token to the last.
+  return [...lost, ...(last?.route.legs ?? []).map((leg) => partOf(leg, prompt, leg.local ? 0 : last?.after_tokens ?? 0, tokens))];
+}
+
+/** What a leg did behind so many tokens, which it had to read first, up to this one. */
+function partOf(leg: LegView, prompt: number, after: number, last: number): PartView {
+  const layers = leg.layers === null ? 0 : leg.layers[1] - leg.layers[0] + 1;
+  const work = (steps: number, positions: number, each: number) => ({
+    steps,
+    positions,
+    compute_ms: steps === 0 ? 0 : positions * layers * each,
+    queue_ms: leg.local ? 0 : steps * 0.1,
+    network_ms: leg.local ? 0 : steps * 1.2,
   });
+  const [read, written] = [prompt + after, Math.max(0, last - after - 1)];
+  const rows = leg.local ? 0 : (read + written) * 7168;
+  return {
+    device_id: leg.device_id,
+    device: leg.device,
+    local: leg.local,
+    layers: leg.layers,
+    first_token: after + 1,
+    last_token: last,
+    prompt: work(1, read, 0.2),
+    reply: work(written, written, 1.1),
+    bytes_out: rows,
+    bytes_in: rows,
+  };
 }

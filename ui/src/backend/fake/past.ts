@@ -4,7 +4,7 @@ import type { MessageView } from '../../generated/MessageView';
 import type { PastReplyView } from '../../generated/PastReplyView';
 import type { PipelineView } from '../../generated/PipelineView';
 import type { ReplySummary } from '../../generated/ReplySummary';
-import type { RouteView } from '../../generated/RouteView';
+import type { StretchView } from '../../generated/StretchView';
 import { DAD, MUM, PREDICTED, routeOf, timelineOf } from './household';
 import { CODE, FRACTIONS, LEAVES, type OldMessage, STORY } from './replies';
 
@@ -31,13 +31,16 @@ export function recall(house: HouseholdView, reply: MessageView, handedOver: boo
   const after_tokens = Math.floor(tokens.length * 0.7);
   const without = { ...house, devices: house.devices.filter((d) => d.id !== DAD) };
   const last = handedOver ? routeOf(without, false) : route;
-  reply.summary = pastSummary(house, tokens.length, last, handedOver ? after_tokens : null);
-  if (!handedOver) return;
+  const begun = { at: 0, after_tokens: 0, route };
   const at = tokens.slice(0, after_tokens).join('').length;
-  reply.stretches = [{ at: 0, after_tokens: 0, route }, { at, after_tokens, route: last }];
+  const stretches = handedOver ? [begun, { at, after_tokens, route: last }] : [begun];
+  reply.summary = pastSummary(house, tokens.length, stretches);
+  if (handedOver) reply.stretches = stretches;
 }
 
-function pastSummary(house: HouseholdView, tokens: number, route: RouteView, handedOverAfter: number | null): ReplySummary {
+function pastSummary(house: HouseholdView, tokens: number, stretches: readonly StretchView[]): ReplySummary {
+  const last = stretches.at(-1);
+  const handedOverAfter = stretches.length > 1 ? last?.after_tokens ?? 0 : null;
   const from = house.devices.find((d) => d.id === DAD)?.name ?? '';
   const to = house.devices.find((d) => d.id === MUM)?.name ?? '';
   return {
@@ -45,13 +48,13 @@ function pastSummary(house: HouseholdView, tokens: number, route: RouteView, han
     finish_reason: 'stop',
     prompt_tokens: 24,
     completion_tokens: tokens,
-    route,
+    route: last?.route ?? { legs: [] },
     tokens_per_second: 19,
     first_token_ms: 412,
     resumed_tokens: 0,
     computed_tokens: 24 + tokens,
     total_ms: 412 + (tokens * 1000) / 19,
-    timeline: timelineOf(route, 24, tokens),
+    timeline: timelineOf(stretches, 24, tokens),
     predicted: PREDICTED,
     shared: [],
     failovers: handedOverAfter === null ? [] : [{ from, to, pause_ms: 310, after_tokens: handedOverAfter }],

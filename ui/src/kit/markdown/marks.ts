@@ -15,6 +15,8 @@ export interface Mark {
   text: string;
   /** How the words behind it look. */
   look?: Look;
+  /** CSS colours of the computer that left and of the one that carried on, where they are known. */
+  hues?: readonly [string, string];
 }
 
 /** What is drawn into the words of a reply. */

@@ -60,6 +60,17 @@ export function percent({ have_bytes: have, file_bytes: all }: DownloadView): nu
   return all === null || all === 0 ? null : Math.min(100, Math.floor((100 * have) / all));
 }
 
+/** How long so many bytes take: `4 minutes`; empty while nobody knows how fast they come. */
+export function timeFor(size: number, bytesPerSecond: number | null): string {
+  if (bytesPerSecond === null) return '';
+  // Rounded first: 59.9 seconds are a minute.
+  const seconds = Math.round(size / bytesPerSecond);
+  if (seconds < MINUTE) return t.models.seconds(Math.max(1, seconds));
+  const minutes = Math.round(seconds / MINUTE);
+  if (minutes < HOUR / MINUTE) return t.models.minutes(minutes);
+  return t.models.hours(speed(seconds / HOUR));
+}
+
 function timeLeft(seconds: number): string {
   if (seconds < MINUTE) return t.models.secondsLeft(Math.max(1, Math.round(seconds)));
   if (seconds < HOUR) return t.models.minutesLeft(Math.round(seconds / MINUTE));

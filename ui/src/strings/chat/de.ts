@@ -107,7 +107,6 @@ export const chat: Strings['chat'] = {
   toEnd: 'Zu den neuesten Wörtern',
   wordsPerSecond: (speed) => `${speed} Wörter/s`,
   wordsAgainstAlone: (speed, alone) => `${speed} Wörter/s (allein ${alone})`,
-  firstWord: (seconds) => `erstes Wort ${seconds} s`,
   alone: 'Dieser Computer allein',
   helped: (names, count) => (count === 1 ? `${names} hat geholfen` : `${names} haben geholfen`),
   helping: (names, count) => (count === 1 ? `${names} hilft` : `${names} helfen`),

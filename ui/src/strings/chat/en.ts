@@ -107,7 +107,6 @@ export const chat = {
   toEnd: 'To the latest words',
   wordsPerSecond: (speed: string) => `${speed} words/s`,
   wordsAgainstAlone: (speed: string, alone: string) => `${speed} words/s (${alone} alone)`,
-  firstWord: (seconds: string) => `first word ${seconds} s`,
   alone: 'This computer alone',
   helped: ((names) => `${names} helped`) as Together,
   helping: ((names, count) => (count === 1 ? `${names} helps` : `${names} help`)) as Together,

@@ -1,6 +1,6 @@
 /** Drawings of the kinds of computers: paths on a field of 24 by 24. Pure. */
 import type { DeviceKind } from '../generated/DeviceKind';
-import { SHAPES } from '../kit/icons';
+import { SHAPES } from './icons';
 
 export const FACES: Record<DeviceKind, readonly string[]> = {
   laptop: ['M6 5.5h12a1.5 1.5 0 0 1 1.5 1.5v9H4.5V7A1.5 1.5 0 0 1 6 5.5z', 'M2.5 19h19'],

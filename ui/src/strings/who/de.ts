@@ -1,0 +1,31 @@
+/** What stands under a reply about those who made it, in German. */
+import type { Strings } from '../index';
+
+export const who: Strings['who'] = {
+  title: 'Wer geholfen hat',
+  alone: 'Dieser Computer hat alles geschrieben.',
+  whole: (name) => `${name} hat alles geschrieben.`,
+  most: (name) => `${name} hat den größten Teil der Arbeit gemacht.`,
+  mostUntil: (name) => `${name} hat den größten Teil der Arbeit gemacht, bis es weg war.`,
+  largest: (name) => `${name} hat am meisten gearbeitet.`,
+  carriedOn: (name, seconds) => `${name} hat ${seconds} s später weitergemacht.`,
+  left: (from, to, seconds) => `${from} war weg; ${to} hat ${seconds} s später weitergemacht.`,
+  question: 'Deine Frage',
+  answer: 'die Antwort',
+  caption: 'Jeder Computer mit seinem Anteil an dieser Antwort',
+  computer: 'Computer',
+  part: 'Teil des Modells',
+  partOf: (layers, all) => `${layers} von ${all}`,
+  share: 'Anteil an der Arbeit',
+  took: 'War dabei',
+  words: 'liest und schreibt die Wörter',
+  all: 'die ganze Zeit',
+  range: (first, last) => (first === last ? `Wort ${first}` : `Wörter ${first}–${last}`),
+  stretches: (count) => `in ${count} Abschnitten`,
+  noWords: 'in keinem der Wörter',
+  time: (time, words) => `${time} für ${words} Wörter.`,
+  first: (seconds) => `Das erste Wort kam nach ${seconds} s.`,
+  timeAlone: (time) => `Dieser Computer allein: etwa ${time}.`,
+  seconds: (seconds) => `${seconds} s`,
+  minutes: (minutes, seconds) => (seconds === 0 ? `${minutes} min` : `${minutes} min ${seconds} s`),
+};
