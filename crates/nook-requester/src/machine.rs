@@ -361,6 +361,11 @@ impl Requester {
                 vec![Effect::PublishBook]
             }
             Event::OffersChanged => {
+                // A device that stops sharing frees all that it keeps for others.
+                let heard = around.book.heard.iter();
+                for (peer, _) in heard.filter(|(_, heard)| !heard.advert.sharing) {
+                    self.open_models.doubt(*peer);
+                }
                 self.wishes.household_changed();
                 Vec::new()
             }
@@ -368,6 +373,7 @@ impl Requester {
                 self.whole_offers.remove(&peer);
                 // It may have started anew, and knows nothing then of what it was asked for.
                 self.estimates.forget_held(peer);
+                self.open_models.doubt(peer);
                 self.wishes.forget(peer);
                 self.wishes.household_changed();
                 Vec::new()

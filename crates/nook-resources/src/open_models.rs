@@ -170,6 +170,11 @@ impl OpenModelCache {
         })
     }
 
+    /// `peer` may have forgotten what it has of earlier replies with any model.
+    pub fn doubt(&self, peer: PeerId) {
+        self.models().iter().for_each(|model| model.prefix_cache.doubt(peer));
+    }
+
     /// Only these models are on the list still. What the replies of the others have left.
     pub fn keep_only(&self, is_listed: impl Fn(ModelDigest) -> bool) -> Left {
         let mut models = self.models();

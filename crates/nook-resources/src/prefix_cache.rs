@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use nook_base::limits::PREFILL_CHUNK_TOKENS;
 use nook_base::{PeerId, Sensitive};
 use nook_pipeline::PrefixCacheEntry;
-use nook_plan::{Place, Segment};
+use nook_plan::Place;
 use nook_wire::OffloadKept;
 
 /// Entries of one model; of more, the one that was left longest ago is forgotten, and the prompt
@@ -49,13 +49,23 @@ pub struct PrefixCache {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Each with the kept conversation that it belongs to. The one left longest ago comes first.
-    entries: VecDeque<(Option<i64>, PrefixCacheEntry)>,
+    /// The one left longest ago comes first.
+    entries: VecDeque<Left<PrefixCacheEntry>>,
     /// As those: what other devices of the same person ran whole.
-    offloaded: VecDeque<(Option<i64>, Offloaded)>,
+    offloaded: VecDeque<Left<Offloaded>>,
     deleted: VecDeque<i64>,
     /// Nobody looks for anything here any more.
     closed: bool,
+}
+
+/// What one reply left.
+#[derive(Debug, Clone)]
+struct Left<T> {
+    /// The kept conversation that it belongs to.
+    conversation: Option<i64>,
+    what: T,
+    /// A device that has a part of it may have forgotten it: see [`PrefixCache::doubt`].
+    is_in_doubt: bool,
 }
 
 /// A whole request that another device of the same person ran, and may remember.
@@ -125,11 +135,11 @@ impl PrefixCache {
         if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
             return prefix.into();
         }
-        entries.push_back((conversation, prefix));
+        entries.push_back(Left::of(conversation, prefix));
         let beyond = entries.len().saturating_sub(ENTRIES_MAX);
         let mut gone: Vec<PrefixCacheEntry> =
-            entries.drain(..beyond).map(|(_, prefix)| prefix).collect();
-        gone.retain(|gone| entries.iter().all(|(_, stays)| stays.name() != gone.name()));
+            entries.drain(..beyond).map(|left| left.what).collect();
+        gone.retain(|gone| entries.iter().all(|stays| stays.what.name() != gone.name()));
         Unwanted { entries: gone, offloaded: Vec::new() }
     }
 
@@ -155,13 +165,23 @@ impl PrefixCache {
         may_see: impl Fn(PeerId) -> bool,
     ) -> Unwanted {
         let Kept { entries, offloaded, .. } = &mut *self.kept();
-        let is_barred = |segment: &Segment| match segment.place {
-            Place::Local => false,
-            Place::Peer(peer) => !may_compute(peer),
-        };
+        let is_barred = |peer| !may_compute(peer);
         Unwanted {
-            entries: taken(entries, |_, prefix| prefix.segments().iter().any(is_barred)),
+            entries: taken(entries, |_, prefix| has_part(prefix, is_barred)),
             offloaded: taken(offloaded, |_, ran| !may_see(ran.peer)),
+        }
+    }
+
+    /// `peer` may have started anew or stopped sharing, and with that forgotten what it has of all
+    /// this. It is still asked where the route leads over it, and says so if it has; but nobody is
+    /// told before a reply that it will go on there, nor chosen for it.
+    pub fn doubt(&self, peer: PeerId) {
+        let Kept { entries, offloaded, .. } = &mut *self.kept();
+        for left in entries.iter_mut().filter(|left| has_part(&left.what, |other| other == peer)) {
+            left.is_in_doubt = true;
+        }
+        for left in offloaded.iter_mut().filter(|left| left.what.peer == peer) {
+            left.is_in_doubt = true;
         }
     }
 
@@ -182,10 +202,10 @@ impl PrefixCache {
         if *closed || conversation.is_some_and(|it| deleted.contains(&it)) {
             return Unwanted { entries: Vec::new(), offloaded: vec![ran] };
         }
-        offloaded.push_back((conversation, ran));
+        offloaded.push_back(Left::of(conversation, ran));
         let beyond = offloaded.len().saturating_sub(OFFLOADED_MAX);
-        let mut gone: Vec<Offloaded> = offloaded.drain(..beyond).map(|(_, ran)| ran).collect();
-        gone.retain(|gone| !offloaded.iter().any(|(_, stays)| stays.goes_on(gone)));
+        let mut gone: Vec<Offloaded> = offloaded.drain(..beyond).map(|left| left.what).collect();
+        gone.retain(|gone| !offloaded.iter().any(|stays| stays.what.goes_on(gone)));
         Unwanted { entries: Vec::new(), offloaded: gone }
     }
 
@@ -194,15 +214,27 @@ impl PrefixCache {
     }
 }
 
+impl<T> Left<T> {
+    fn of(conversation: Option<i64>, what: T) -> Self {
+        Self { conversation, what, is_in_doubt: false }
+    }
+}
+
+/// Whether a device that `is_one` has a part of it.
+fn has_part(prefix: &PrefixCacheEntry, is_one: impl Fn(PeerId) -> bool) -> bool {
+    prefix.segments().iter().any(|segment| match segment.place {
+        Place::Local => false,
+        Place::Peer(peer) => is_one(peer),
+    })
+}
+
 /// Takes out what `goes` names, by the conversation that it belongs to and what it is.
-fn taken<T>(
-    kept: &mut VecDeque<(Option<i64>, T)>,
-    goes: impl Fn(Option<i64>, &T) -> bool,
-) -> Vec<T> {
+fn taken<T>(kept: &mut VecDeque<Left<T>>, goes: impl Fn(Option<i64>, &T) -> bool) -> Vec<T> {
     let all = std::mem::take(kept).into_iter();
-    let (gone, stay): (VecDeque<_>, VecDeque<_>) = all.partition(|(of, left)| goes(*of, left));
+    let (gone, stay): (VecDeque<_>, VecDeque<_>) =
+        all.partition(|left| goes(left.conversation, &left.what));
     *kept = stay;
-    gone.into_iter().map(|(_, left)| left).collect()
+    gone.into_iter().map(|left| left.what).collect()
 }
 
 #[cfg(test)]

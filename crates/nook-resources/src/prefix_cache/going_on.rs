@@ -52,22 +52,25 @@ impl PrefixCache {
     /// Positions of `prompt` that `peer` may remember of a whole request; 0 for none.
     pub fn known_offloaded(&self, peer: PeerId, prompt: &[u32]) -> u32 {
         let kept = self.kept();
-        let there = kept.offloaded.iter().filter(|(_, ran)| ran.peer == peer);
-        there.map(|(_, ran)| ran.resumable(prompt)).max().unwrap_or(0)
+        let ran = kept.offloaded.iter().map(|left| &left.what).filter(|ran| ran.peer == peer);
+        ran.map(|ran| ran.resumable(prompt)).max().unwrap_or(0)
     }
 
-    /// What devices have computed of `prompt` and may still keep, stretch by stretch: what planning
-    /// anew is weighed against. `layers`: of the model.
+    /// What devices have computed of `prompt` and should still keep, stretch by stretch: what
+    /// planning anew is weighed against. Nothing of what is in doubt ([`Self::doubt`]). `layers`: of
+    /// the model.
     pub fn warm(&self, prompt: &[u32], layers: u32) -> Vec<(Place, Cached)> {
         let kept = self.kept();
-        let divided = kept.entries.iter().flat_map(|(_, prefix)| {
+        let entries = kept.entries.iter().filter(|left| !left.is_in_doubt);
+        let divided = entries.map(|left| &left.what).flat_map(|prefix| {
             let positions = prefix.resumable(prompt);
             let part = move |segment: &Segment| (segment.place, segment.part.layers, positions);
             prefix.segments().iter().map(part)
         });
-        let whole = kept.offloaded.iter().map(|(_, ran)| {
-            (Place::Peer(ran.peer), LayerRange::all(layers), ran.resumable(prompt))
-        });
+        let offloaded = kept.offloaded.iter().filter(|left| !left.is_in_doubt);
+        let whole = offloaded
+            .map(|left| &left.what)
+            .map(|ran| (Place::Peer(ran.peer), LayerRange::all(layers), ran.resumable(prompt)));
         let warm = divided.chain(whole).filter(|(_, _, positions)| *positions > 0);
         warm.map(|(place, layers, positions)| (place, Cached { layers, positions })).collect()
     }
@@ -80,20 +83,19 @@ impl PrefixCache {
         may: impl Fn(&PrefixCacheEntry, u32) -> bool,
     ) -> Option<(PrefixCacheEntry, bool)> {
         let entries = &mut self.kept().entries;
-        let saves =
-            entries.iter().enumerate().map(|(at, (_, prefix))| (prefix.resumable(prompt), at));
+        let saves = entries.iter().enumerate().map(|(at, left)| (left.what.resumable(prompt), at));
         let usable = saves.filter(|(saved, at)| {
-            *saved > 0 && entries.get(*at).is_some_and(|(_, prefix)| may(prefix, *saved))
+            *saved > 0 && entries.get(*at).is_some_and(|left| may(&left.what, *saved))
         });
         // Of equals the youngest: its hosts are likeliest to remember.
         let (saved, at) = usable.max()?;
-        let (conversation, prefix) = entries.remove(at)?;
-        let rest = prefix.positions().saturating_sub(saved as usize);
+        let left = entries.remove(at)?;
+        let rest = left.what.positions().saturating_sub(saved as usize);
         let copy = rest >= COPY_REST_MIN && saved <= COPY_POSITIONS_MAX;
         if copy {
-            entries.push_back((conversation, prefix.clone()));
+            entries.push_back(left.clone());
         }
-        Some((prefix, copy))
+        Some((left.what, copy))
     }
 
     /// The format of the earlier reply with other devices that `prompt` would go on best, when that
@@ -103,7 +105,7 @@ impl PrefixCache {
         let is_pooled = |prefix: &&PrefixCacheEntry| {
             prefix.segments().iter().any(|segment| segment.place != Place::Local)
         };
-        let entries = kept.entries.iter().map(|(_, prefix)| prefix);
+        let entries = kept.entries.iter().map(|left| &left.what);
         let best = entries.filter(is_pooled).max_by_key(|prefix| prefix.resumable(prompt))?;
         (best.resumable(prompt) >= DETOUR_POSITIONS_MIN).then(|| best.dtype())
     }
@@ -201,6 +203,37 @@ mod tests {
         ];
         assert_eq!(book.warm(&[1, 2, 3, 4, 5], 3), expected);
         assert_eq!(book.warm(&[8], 3), []);
+    }
+
+    #[test]
+    fn what_a_device_may_have_forgotten_is_not_counted_on_and_still_asked_for() {
+        let book = PrefixCache::default();
+        let [dad, mum] = [PeerId([1; 32]), PeerId([2; 32])];
+        book.keep(pooled(&[1], &[1, 2, 9]), None);
+        book.keep(pooled(&[2], &[1, 2, 3]), None);
+        for peer in [dad, mum] {
+            let history = Sensitive(vec![1, 2, 3, 4, 5]);
+            book.keep_offloaded(Offloaded { peer, prompt: 2, history, kept: None }, None);
+        }
+        let counted_on = || {
+            let warm = book.warm(&[1, 2, 3, 4, 5], 3);
+            let peers = warm.into_iter().filter_map(|(place, _)| match place {
+                Place::Local => None,
+                Place::Peer(peer) => Some(peer),
+            });
+            peers.collect::<Vec<_>>()
+        };
+        assert_eq!(counted_on(), [dad, mum, dad, mum]);
+        book.doubt(dad);
+        assert_eq!(counted_on(), [mum, mum]);
+        assert_eq!(book.known_offloaded(dad, &[1, 2, 3, 4, 5]), 4, "it is asked all the same");
+        let over_dad = |prefix: &PrefixCacheEntry, _| {
+            prefix.segments().iter().any(|segment| segment.place == Place::Peer(dad))
+        };
+        assert!(book.take(&[1, 2, 9, 9], over_dad).is_some());
+        // What it computes from now on it remembers.
+        book.keep(pooled(&[1], &[1, 2, 3]), None);
+        assert_eq!(counted_on(), [mum, dad, mum]);
     }
 
     #[test]
