@@ -176,10 +176,11 @@ def test_a_battery_that_is_drained_pauses_sharing_and_is_told_once(
             [notice] = wait_until(lambda: board.titled("Sharing is paused"), "the notice")
             assert notice.actions == [], "this desktop takes no clicks"
             assert not windows(), "nobody asked for the window"
-            assert len(board.notices) == 1
+            assert len(board.titled("Sharing is paused")) == 1
             (battery / "status").write_text("Charging\n")
             wait_until(lambda: status(panel, icon).startswith("Sharing ·"), "its end", 60)
-            assert len(board.notices) == 1
+            # Other computers of the network may have something to tell meanwhile.
+            assert len(board.titled("Sharing is paused")) == 1
     finally:
         board.close()
 
