@@ -30,6 +30,10 @@ const HELPER: usize = 1;
 /// How slow: a layer takes twenty seconds.
 const SLOW_KBIT: u32 = 4_000;
 
+/// How slow until it has begun: a cable as slow as the other is not worth it once it was measured,
+/// and nothing is fetched.
+const BEGINS_KBIT: u32 = 50_000;
+
 /// The first layers that are fetched, to be measured with.
 const FIRST: Range<u32> = 1..5;
 
@@ -60,8 +64,10 @@ async fn fetching(helpers: Vec<NodePlan>) -> anyhow::Result<(Household, PathBuf)
 }
 
 async fn until_fetching(house: &Household) -> anyhow::Result<()> {
-    bridge(house)?.slow(HELPER, SLOW_KBIT)?;
+    bridge(house)?.slow(HELPER, BEGINS_KBIT)?;
     allow_each_other(house.node(0), house.node(HELPER)).await?;
+    until_come(house, 0).await?;
+    bridge(house)?.slow(HELPER, SLOW_KBIT)?;
     until_come(house, 1).await
 }
 
