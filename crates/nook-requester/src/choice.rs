@@ -483,6 +483,13 @@ impl Choice {
         }
     }
 
+    /// Positions of the prompt that the plan with other devices counts on them to remember; absent
+    /// where there is none.
+    pub(crate) fn counted_on(&self) -> Option<u32> {
+        let decision = self.planned.as_ref()?.as_ref().ok()?;
+        decision.pooled.as_ref().map(|plan| plan.prediction.resumed)
+    }
+
     /// For the owner; `route` makes stretches a route for people.
     pub(crate) fn view(
         &self,

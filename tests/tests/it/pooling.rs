@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use anyhow::Context as _;
 use nook_api::views::{ChatRole, DecisionView, MeasuredView, PipelineView, PoolingView};
 use nook_testkit::{Household, Node, NodePlan, Wish, nook};
 
@@ -144,6 +145,50 @@ async fn a_slow_computer_divides_by_itself_once_both_are_measured_and_goes_on_so
     for (told, wish) in [(pooled, wish(number)), (second, Wish::chat(&messages, 8))] {
         assert_eq!(told.ids, asking.answer(&wish.alone()).await?.ids);
     }
+    Ok(())
+}
+
+/// Positions that the last plan of `node` over both devices counted on them to remember.
+fn counted_on(node: &Node) -> anyhow::Result<u32> {
+    let log = node.log();
+    let plans = log.lines().filter(|line| line.contains("a reply was planned"));
+    let told = plans.filter_map(|line| line.split_once("remembered=")).next_back();
+    let (_, told) = told.with_context(|| format!("no plan over both: {log}"))?;
+    let number: String = told.chars().take_while(char::is_ascii_digit).collect();
+    Ok(number.parse()?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_helper_may_have_forgotten_is_not_counted_on_before_a_reply() -> anyhow::Result<()> {
+    let plans = [
+        NodePlan::new(ASKING).with(SETTING, "\"when_faster\"").logging("debug"),
+        NodePlan::new(HELPER).offering("1-4"),
+    ];
+    let mut house = Household::sharing(plans).await?;
+    house.asking().answer(&Wish::text(PROMPT, 4)).await?;
+    house.asking().until_pipeline("both devices are measured", all_is_measured).await?;
+    house.asking().edit_settings(SETTING, "always")?;
+    let is_set = |view: &PipelineView| view.pooling == PoolingView::Always;
+    house.asking().until_pipeline("the setting is read", is_set).await?;
+    let mut messages = vec![(ChatRole::User, PROMPT.repeat(24))];
+    let mut counted = Vec::new();
+    for turn in 0..3 {
+        if turn == 2 {
+            house.node_mut(1).leave().await?;
+            house.node_mut(1).start_again().await?;
+            house.until_all_lend("ember").await?;
+        }
+        let told = house.asking().answer(&Wish::chat(&messages, 8)).await?;
+        assert!(told.uses(HELPER), "{told:?}");
+        if turn > 0 {
+            counted.push((counted_on(house.asking())?, told.resumed));
+        }
+        messages.push((ChatRole::Assistant, told.text));
+        messages.push((ChatRole::User, "And then?".to_owned()));
+    }
+    let [(second, gone_on), third] = counted[..] else { panic!("{counted:?}") };
+    assert!(second > 256 && second == gone_on, "it remembers: {counted:?}");
+    assert_eq!(third, (0, 0), "it may have forgotten, and has: {counted:?}");
     Ok(())
 }
 

@@ -226,6 +226,7 @@ impl ReplySink {
             because = view.because,
             alone = ?speed(view.alone.as_ref()),
             pooled = ?speed(view.pooled.as_ref().map(|pooled| &pooled.prediction)),
+            remembered = choice.counted_on(),
             "a reply was planned"
         );
         for out in &view.left_out {
