@@ -94,14 +94,19 @@ fn a_token_nobody_asked_for_is_not_taken() {
     assert_eq!(pipeline.positions_left(), 0);
 }
 
-/// The boomerang over one helper: its own first layer, the helper's, its own last one.
+const HELPER: PeerId = PeerId([1; 32]);
+
+/// The boomerang over one helper: this device's own first layer, the helper's, its own last one.
+fn boomerang() -> Route {
+    let topology = Topology::new(3, 1, 1).expect("a layer for the helper");
+    let hops = [Hop { peer: HELPER, layers: topology.middle() }];
+    Route::boomerang(topology, &hops).expect("a route")
+}
+
 #[test]
 fn who_is_waited_for_is_the_first_that_has_not_answered_all() {
     let now = nook_base::clock::now();
-    let topology = Topology::new(3, 1, 1).expect("a layer for the helper");
-    let helper = PeerId([1; 32]);
-    let hops = [Hop { peer: helper, layers: topology.middle() }];
-    let mut pipeline = over(&Route::boomerang(topology, &hops).expect("a route"));
+    let mut pipeline = over(&boomerang());
     assert_eq!(pipeline.waits_for(), None, "nothing was asked yet");
     let opened = pipeline.handle(begin(&[7, 8]), now);
     let attempts: Vec<AttemptId> = opened
@@ -129,7 +134,7 @@ fn who_is_waited_for_is_the_first_that_has_not_answered_all() {
         queue_us: 0,
     };
     pipeline.handle(output(attempts[0], rows(1.0)), now);
-    assert_eq!(pipeline.waits_for(), Some(helper));
+    assert_eq!(pipeline.waits_for(), Some(HELPER));
     pipeline.handle(output(attempts[1], rows(1.5)), now);
     assert_eq!(pipeline.waits_for(), None, "the rest is computed here");
     pipeline.handle(logits(attempts[2], 0, 0), now);
@@ -140,11 +145,8 @@ fn who_is_waited_for_is_the_first_that_has_not_answered_all() {
 #[test]
 fn a_helper_that_a_long_prompt_is_held_up_by_is_who_is_waited_for() {
     let now = nook_base::clock::now();
-    let topology = Topology::new(3, 1, 1).expect("a layer for the helper");
-    let helper = PeerId([1; 32]);
-    let hops = [Hop { peer: helper, layers: topology.middle() }];
     let prompt = [7; 32];
-    let mut pipeline = in_chunks(1, 64, &Route::boomerang(topology, &hops).expect("a route"));
+    let mut pipeline = in_chunks(1, 64, &boomerang());
     let mut actions: std::collections::VecDeque<Action> =
         pipeline.handle(begin(&prompt), now).into();
     let mut sent_here = 0;
@@ -171,7 +173,7 @@ fn a_helper_that_a_long_prompt_is_held_up_by_is_who_is_waited_for() {
         actions.extend(pipeline.handle(next, now));
     }
     assert!((1..prompt.len()).contains(&sent_here), "the rest is held back: {sent_here}");
-    assert_eq!(pipeline.waits_for(), Some(helper));
+    assert_eq!(pipeline.waits_for(), Some(HELPER));
 }
 
 #[test]

@@ -136,8 +136,8 @@ impl Speed {
         let Self { together, waits, meanwhile, gone_on: (resumed, computed), .. } = self;
         format!(
             "{:.0} ms (first token {:.0} ms, {:.1} tokens/s; {resumed} positions gone on with, \
-             {computed} computed), alone {:.0} ms ({:.0}, {:.1}); predicted {} together and {} alone: {why} ({waits}); the machine meanwhile: {}; then, \
-             alone: {}",
+             {computed} computed), alone {:.0} ms ({:.0}, {:.1}); predicted {} together and {} \
+             alone: {why} ({waits}); the machine meanwhile: {}; then, alone: {}",
             together.total_ms,
             together.first_token_ms,
             together.tokens_per_second,
@@ -248,11 +248,11 @@ mod tests {
             "so it was predicted",
         ];
         assert_eq!(foretold, each.map(|why| (why, 1)));
-        let wrong = "1250 ms (first token 90 ms, 10.0 tokens/s; 7 positions gone on with, 9 computed), alone 1000 ms (90, 10.0); predicted 900 ms \
-                     (10.0 tokens/s) together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong \
+        let wrong = "1250 ms (first token 90 ms, 10.0 tokens/s; 7 positions gone on with, 9 \
+                     computed), alone 1000 ms (90, 10.0); predicted 900 ms (10.0 tokens/s) together and 1000 ms (10.0 tokens/s) alone: the prediction was wrong \
                      (PC: waited); the machine meanwhile: busy; then, alone: idle";
-        let late = "2000 ms (first token 90 ms, 10.0 tokens/s; 7 positions gone on with, 9 computed), alone 1000 ms (90, 10.0); predicted \
-                    nothing together and nothing alone: a helper was late (PC: waited); the \
+        let late = "2000 ms (first token 90 ms, 10.0 tokens/s; 7 positions gone on with, 9 \
+                    computed), alone 1000 ms (90, 10.0); predicted nothing together and nothing alone: a helper was late (PC: waited); the \
                     machine meanwhile: busy; then, alone: idle";
         let shared = format!("a helper had another asker too: {wrong}");
         assert_eq!(speeds.unforeseen, [shared.as_str(), late]);
