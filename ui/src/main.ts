@@ -1,4 +1,5 @@
 /** Starts the window: language, look, backend, page. */
+import '@fontsource-variable/inter/wght.css';
 import { mount } from 'svelte';
 import { chooseBackend } from './backend/choose';
 import './look/tokens.css';
@@ -9,6 +10,8 @@ import MainWindow from './windows/MainWindow.svelte';
 import { WindowState } from './windows/window.svelte';
 
 async function start(target: HTMLElement): Promise<void> {
+  // Nothing jumps: the letters are there before the first words. Without them the system's do.
+  const letters = document.fonts.load('1em "Inter Variable"').catch(() => []);
   const chosen = chosenLanguage(localStorage);
   const mirrored = import.meta.env.MADE_UP && chosen === 'mirrored';
   await useLanguage(mirrored ? 'mirrored' : languageFor(chosen, navigator.languages), document.documentElement);
@@ -17,6 +20,7 @@ async function start(target: HTMLElement): Promise<void> {
     target.textContent = t.app.noBackend;
     return;
   }
+  await letters;
   const state = new WindowState(backend);
   state.look.follow();
   mount(MainWindow, { target, props: { state } });

@@ -209,8 +209,8 @@ test('who computed which words is shown by keys alone, also while a reply is wri
   await expect(reply.getByTestId('reply-text').getByTestId('look-number')).toHaveText('From here on: This computer and Mum’s laptop.2');
   const words = reply.getByTestId('reply-text').locator('[data-look]');
   const looks = await words.evaluateAll((spans) => spans.map((span) => {
-    const { color, textDecorationStyle } = getComputedStyle(span);
-    return `${(span as HTMLElement).dataset['look'] ?? ''} ${textDecorationStyle} ${color}`;
+    const { textDecorationColor, textDecorationStyle } = getComputedStyle(span);
+    return `${(span as HTMLElement).dataset['look'] ?? ''} ${textDecorationStyle} ${textDecorationColor}`;
   }));
   const [first, last] = [looks[0] ?? '', looks.at(-1) ?? ''];
   expect(new Set(looks)).toEqual(new Set([first, last]));

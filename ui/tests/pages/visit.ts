@@ -87,9 +87,11 @@ export async function openConversation(page: Page, title = ''): Promise<void> {
   await settle(page);
 }
 
-/** Waits until everything that fades or slides has arrived; what turns for ever does not count. */
+/** Waits until everything that fades or slides has arrived; what turns for ever does not count. Then the letters of
+ *  every script that is shown are there too. */
 export async function settle(page: Page): Promise<void> {
-  await page.evaluate(() => {
+  await page.evaluate(async () => {
+    await document.fonts.ready;
     const ending = document.getAnimations().filter((one) => one.effect?.getComputedTiming().endTime !== Infinity);
     return Promise.all(ending.map((one) => one.finished.catch(() => null)));
   });

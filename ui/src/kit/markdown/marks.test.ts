@@ -2,7 +2,7 @@
 import { marked as reader } from 'marked';
 import { describe, expect, it } from 'vitest';
 import type { Look, Looks } from '../route/looks';
-import { drawingOf, drawn, type Mark, marksIn, pieces, withMarks, withoutMarks } from './marks';
+import { drawingOf, drawn, onlyLook, type Mark, marksIn, pieces, withMarks, withoutMarks } from './marks';
 
 function marked(text: string, ...at: number[]): string {
   return pieces(withMarks(text, at.map((place) => ({ at: place, text: '' }))))
@@ -107,6 +107,18 @@ describe('looks', () => {
     expect(seen('w', 0)).toEqual(['w1']);
     expect(seen(`w${String(c)}v`, 1)).toEqual(['w2', '|', 'v2']);
     expect(drawn('w', -1, drawingOf([note(1)], null))).toEqual([{ words: 'w', look: null }]);
+  });
+
+  it('are one where the same computers made all words of a block', () => {
+    const drawing = drawingOf([note(2)], looks([0, one], [5, two]));
+    const [a, b] = drawing.marks.map((_, index) => String.fromCharCode(0xf600 + index));
+    expect(onlyLook('x', -1, drawing)).toBe(one);
+    expect(onlyLook(`x${String(a)} y`, -1, drawing)).toBe(one);
+    expect(onlyLook(`x ${String(b)}`, 0, drawing), 'behind the last word').toBe(one);
+    expect(onlyLook(`x ${String(b)}y`, 0, drawing)).toBeNull();
+    expect(onlyLook('y', 1, drawing)).toBe(two);
+    expect(onlyLook(' ', 1, drawing), 'no words').toBeNull();
+    expect(onlyLook('x', -1, drawingOf([], looks([5, two]))), 'nobody wrote it down').toBeNull();
   });
 
   it('go before notes where a reply has more marks than can be drawn', () => {

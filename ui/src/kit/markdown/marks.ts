@@ -62,6 +62,12 @@ export function drawn(text: string, before: number, { first, marks }: Drawing): 
   });
 }
 
+/** The look of all words of a text, null where there are several or none. `before`: as for `drawn`. */
+export function onlyLook(text: string, before: number, drawing: Drawing): Look | null {
+  const [first, ...others] = drawn(text, before, drawing).flatMap((part) => ('words' in part && part.words.trim() !== '' ? [part.look] : []));
+  return first && others.every((look) => look === first) ? first : null;
+}
+
 /** Splits a text into plain pieces and the numbers of the marks between them. */
 export function pieces(text: string): (string | number)[] {
   const found: (string | number)[] = [];

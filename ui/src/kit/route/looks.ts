@@ -1,7 +1,7 @@
 /**
  * Which devices computed which words of a reply, as looks of its stretches. Pure.
  *
- * A look is a colour, a line under the words, a number before them, and names: nobody has to tell
+ * A look is a colour, a kind of line, a number before the words, and names: nobody has to tell
  * colours apart. Stretches that the same devices computed look the same, whatever each of them did.
  */
 import type { LegView } from '../../generated/LegView';
@@ -10,8 +10,8 @@ import { t } from '../../strings';
 import { listOf } from '../words';
 import { devicesOf, huesOf, OWN_HUE, PEER_HUES } from './ribbon';
 
-/** Lines under words, in the order in which they are given out; a sixth look begins anew with the first. */
-const LINES = ['solid', 'dashed', 'dotted', 'double', 'wavy'] as const;
+/** Lines in the margin and, where no tint is drawn, under words: those that CSS has for both. A fifth look begins anew. */
+const LINES = ['solid', 'dashed', 'dotted', 'double'] as const;
 
 export interface Look {
   /** From 1, by first appearance; stands before the words. */
