@@ -88,6 +88,8 @@ Var Folder
 Var Again
 ; Whether the programs go on elsewhere: then what a person chose for the login stays.
 Var Moves
+; "yes" once a node without a window was started again.
+Var NodeRuns
 
 ; Every file of the program, once: DO is a macro that takes its name.
 !macro EachFile DO
@@ -204,6 +206,7 @@ Var Moves
     StrCpy $0 $Again 9
     ${If} $0 == "nook.exe "
       StrCpy $0 $Again "" 9
+      StrCpy $NodeRuns "yes"
       ExecShell "open" "$Folder\nook.exe" "$0" SW_SHOWMINIMIZED
     ${EndIf}
     StrCpy $0 $Again 13
@@ -371,11 +374,13 @@ Function .onInit
   ${EndIf}
 FunctionEnd
 
-; The box that starts the program is not ticked where its window could not be drawn.
+; The box that starts the program is not ticked where its window could not be drawn, or where a node
+; without a window was started again, beside which the program would only say that one runs.
 Function DoNotOfferWhatCannotRun
   Call VersionOfWebView2
   Pop $0
   ${If} $0 == ""
+  ${OrIf} $NodeRuns == "yes"
     SendMessage $mui.FinishPage.Run ${BM_SETCHECK} ${BST_UNCHECKED} 0
   ${EndIf}
 FunctionEnd

@@ -32,6 +32,8 @@ const themes = {
 const PAIRS = [
   ...['ink', 'muted', 'accent', 'good', 'warn', 'bad', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5'].flatMap((text) =>
     ['bg', 'surface', 'sunken'].map((ground) => [text, ground] as const)),
+  ['ink', 'selected'],
+  ['muted', 'selected'],
   ['ink', 'accent-soft'],
   ['accent', 'accent-soft'],
   ['accent-ink', 'accent'],

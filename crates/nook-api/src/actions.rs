@@ -206,6 +206,13 @@ actions! {
             /// Where its replies may be computed.
             reach: Reach,
         ) -> (), for [Window];
+        /// Puts a conversation before all others in the list, or back among them.
+        pin_conversation as PinConversation(
+            /// Which conversation.
+            conversation: i64,
+            /// Whether it stands there.
+            pinned: bool,
+        ) -> (), for [Window];
         /// A conversation as the text of a file.
         export_conversation as ExportConversation(
             /// Which conversation.

@@ -35,6 +35,7 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
             "delete_conversation",
             "instruct_conversation",
             "confine_conversation",
+            "pin_conversation",
             "import_conversation",
             "set_name",
             "renew_port_key",

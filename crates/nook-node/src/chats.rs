@@ -132,6 +132,12 @@ impl ChatBook {
                     books.of(id).confine(id, reach == Reach::ThisDevice).map_err(told)
                 })
             }
+            ChatCommand::PinConversation { conversation, pinned, answer } => {
+                self.answer(answer, move |books| {
+                    let id = ConversationId(conversation);
+                    books.of(id).pin(id, pinned).map_err(told)
+                })
+            }
             ChatCommand::ExportConversation { conversation, form, answer } => {
                 self.answer(answer, move |books| {
                     let id = ConversationId(conversation);
@@ -236,6 +242,7 @@ fn conversation_view(entry: ConversationEntry, excerpt: Option<String>) -> Conve
         updated: entry.changed,
         instructions: entry.instructions.0,
         only_here: entry.only_here,
+        pinned: entry.pinned,
         excerpt,
     }
 }

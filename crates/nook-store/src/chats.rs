@@ -103,6 +103,8 @@ pub struct ConversationEntry {
     pub instructions: Sensitive<String>,
     /// Whether its replies are computed on this device alone.
     pub only_here: bool,
+    /// Whether the person keeps it before all others.
+    pub pinned: bool,
 }
 
 /// A conversation with all its branches.
@@ -261,9 +263,9 @@ impl Chats {
         Ok(ConversationId(self.database.last_insert_rowid()))
     }
 
-    /// The conversations, the last changed first, at most `limit` of them and [`LISTED_MAX`].
+    /// The conversations, pinned ones first and then the last changed, at most `limit` of them and [`LISTED_MAX`].
     pub fn list(&self, limit: u32) -> Result<Vec<ConversationEntry>, ChatsError> {
-        let sql = format!("{ENTRY} ORDER BY changed DESC, id DESC LIMIT ?1");
+        let sql = format!("{ENTRY} ORDER BY pinned DESC, changed DESC, id DESC LIMIT ?1");
         self.told(collect(&self.database, &sql, [limit.min(LISTED_MAX)], entry))
     }
 

@@ -39,6 +39,7 @@ import { changed } from './fake/settings';
 import { measuredOf } from './fake/measured';
 import { longPast, pipelineOf, recall } from './fake/past';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
+import { searched } from './fake/search';
 
 export interface FakeOptions {
   /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
@@ -252,18 +253,8 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   override conversations(search: string | null): Promise<ConversationView[]> {
-    const words = (search ?? '').toLowerCase().split(/\s+/).filter((word) => word !== '');
-    const found = this.#conversations.flatMap((one): ConversationView[] => {
-      if (this.#passing.has(one.id)) return [];
-      const texts = (this.#messages.get(one.id) ?? []).map((m) => m.text);
-      const holds = (text: string) => words.every((word) => text.toLowerCase().includes(word));
-      if (words.length === 0 || holds(one.title)) return [{ ...one, excerpt: null }];
-      const hit = texts.find(holds);
-      if (hit === undefined) return [];
-      const at = Math.max(0, hit.toLowerCase().indexOf(words[0] ?? '') - 20);
-      return [{ ...one, excerpt: `…${hit.slice(at, at + 60).replace(/\s+/g, ' ')}…` }];
-    });
-    return Promise.resolve(structuredClone(found.sort((a, b) => b.updated - a.updated || b.id - a.id)));
+    const kept = this.#conversations.filter(({ id }) => !this.#passing.has(id));
+    return Promise.resolve(structuredClone(searched(kept, this.#messages, search ?? '')));
   }
 
   override messages(conversation: number): Promise<MessageView[]> {
@@ -272,8 +263,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   override renameConversation(conversation: number, title: string): Promise<void> {
-    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, title } : c));
-    return Promise.resolve();
+    return this.#arrange(conversation, { title });
   }
 
   override deleteConversation(conversation: number): Promise<void> {
@@ -283,13 +273,19 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   override instructConversation(conversation: number, instructions: string): Promise<void> {
-    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, instructions } : c));
-    return Promise.resolve();
+    return this.#arrange(conversation, { instructions });
   }
 
   override confineConversation(conversation: number, reach: Reach): Promise<void> {
-    this.#conversations = this.#conversations.map((c) =>
-      c.id === conversation ? { ...c, only_here: reach === 'this_device' } : c);
+    return this.#arrange(conversation, { only_here: reach === 'this_device' });
+  }
+
+  override pinConversation(conversation: number, pinned: boolean): Promise<void> {
+    return this.#arrange(conversation, { pinned });
+  }
+
+  #arrange(conversation: number, change: Partial<ConversationView>): Promise<void> {
+    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, ...change } : c));
     return Promise.resolve();
   }
 
@@ -560,7 +556,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   #begin(text: string): number {
     const id = this.#nextId++;
     this.#conversations.push({ id, title: text.split(/\s+/).slice(0, 6).join(' '), updated: now(),
-      instructions: '', only_here: false, excerpt: null });
+      instructions: '', only_here: false, pinned: false, excerpt: null });
     this.#messages.set(id, []);
     return id;
   }

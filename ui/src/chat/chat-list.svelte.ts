@@ -57,6 +57,11 @@ export class ChatList {
     await this.#change(this.#backend.renameConversation(id, wanted), () => this.#titles.set(id, wanted));
   }
 
+  /** Puts a chat before all others, or back among them. */
+  async pin(id: number, pinned: boolean): Promise<void> {
+    await this.#change(this.#backend.pinConversation(id, pinned), () => undefined);
+  }
+
   /** Takes a chat out of the list, before it is deleted. */
   hide(id: number): void {
     this.#hidden.add(id);
@@ -102,7 +107,7 @@ export class ChatList {
   }
 }
 
-/** The chats by day. `now` and the result are in local days, as the person counts them. */
+/** What is pinned, and the other chats by day. `now` and the result are in local days, as the person counts them. */
 export function byDay(chats: readonly ConversationView[], now: Date): DayGroup[] {
   const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime() / 1000;
   const limits: [number, string][] = [
@@ -113,7 +118,8 @@ export function byDay(chats: readonly ConversationView[], now: Date): DayGroup[]
   ];
   const groups = limits.map(([since, name], index) => {
     const until = limits[index - 1]?.[0] ?? Infinity;
-    return { name, chats: chats.filter((chat) => chat.updated >= since && chat.updated < until) };
+    return { name, chats: chats.filter((chat) => !chat.pinned && chat.updated >= since && chat.updated < until) };
   });
+  groups.unshift({ name: t.chats.pinned, chats: chats.filter(({ pinned }) => pinned) });
   return groups.filter((group) => group.chats.length > 0);
 }

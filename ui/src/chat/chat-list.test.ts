@@ -4,7 +4,7 @@ import { FakeBackend } from '../backend/fake';
 import { byDay, ChatList } from './chat-list.svelte';
 
 /** What does not matter for days. */
-const REST = { title: '', instructions: '', only_here: false, excerpt: null };
+const REST = { title: '', instructions: '', only_here: false, pinned: false, excerpt: null };
 
 beforeEach(() => { vi.useFakeTimers(); });
 afterEach(() => { vi.useRealTimers(); });
@@ -19,6 +19,25 @@ it('groups by the days that people count', () => {
     ['Last seven days', [3]],
     ['Earlier', [4]],
   ]);
+});
+
+it('has a group of its own for what is pinned, whenever it was', () => {
+  const noon = new Date(2026, 10, 21, 12);
+  const long = { ...REST, id: 1, pinned: true, updated: 0 };
+  const groups = byDay([long, { ...REST, id: 2, updated: noon.getTime() / 1000 }], noon);
+  expect(groups.map((g) => [g.name, g.chats.map((c) => c.id)])).toEqual([['Pinned', [1]], ['Today', [2]]]);
+});
+
+it('keeps what is pinned', async () => {
+  const backend = new FakeBackend({ tokenMs: 0 });
+  const list = new ChatList(backend);
+  await list.load();
+  const last = list.entries.at(-1);
+  await list.pin(last?.id ?? 0, true);
+  expect(list.entries[0]).toEqual({ ...last, pinned: true });
+  vi.spyOn(backend, 'pinConversation').mockRejectedValue(new Error('The disk is full.'));
+  await list.pin(last?.id ?? 0, false);
+  expect([list.problem, list.entries[0]?.pinned]).toEqual(['The disk is full.', true]);
 });
 
 it('counts a clock that runs ahead as today', () => {

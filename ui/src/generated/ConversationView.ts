@@ -25,6 +25,10 @@ instructions: string,
  */
 only_here: boolean, 
 /**
+ * Whether it stands before all others in the list.
+ */
+pinned: boolean, 
+/**
  * Text around the words that were looked for; absent where the title holds them, or nothing
  * was looked for.
  */

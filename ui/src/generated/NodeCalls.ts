@@ -148,6 +148,11 @@ export abstract class NodeCalls {
     return this.call<'confine_conversation'>({ action: 'confine_conversation', conversation, reach });
   }
 
+  /** Puts a conversation before all others in the list, or back among them. */
+  pinConversation(conversation: Ask<'pin_conversation'>['conversation'], pinned: Ask<'pin_conversation'>['pinned']): Promise<Answer<'pin_conversation'>> {
+    return this.call<'pin_conversation'>({ action: 'pin_conversation', conversation, pinned });
+  }
+
   /** Takes in a conversation that was exported as JSON; returns its number. */
   importConversation(file: Ask<'import_conversation'>['file']): Promise<Answer<'import_conversation'>> {
     return this.call<'import_conversation'>({ action: 'import_conversation', file });

@@ -136,7 +136,15 @@ conversation: number,
 /**
  * Where its replies may be computed.
  */
-reach: Reach, } | { "action": "export_conversation", 
+reach: Reach, } | { "action": "pin_conversation", 
+/**
+ * Which conversation.
+ */
+conversation: number, 
+/**
+ * Whether it stands there.
+ */
+pinned: boolean, } | { "action": "export_conversation", 
 /**
  * Which conversation.
  */

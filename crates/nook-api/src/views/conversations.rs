@@ -30,6 +30,8 @@ struct ConversationView {
     pub instructions: String,
     /// Whether its replies are computed on this device alone.
     pub only_here: bool,
+    /// Whether it stands before all others in the list.
+    pub pinned: bool,
     /// Text around the words that were looked for; absent where the title holds them, or nothing
     /// was looked for.
     pub excerpt: Option<String>,

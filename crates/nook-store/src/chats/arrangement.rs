@@ -1,4 +1,5 @@
-//! How a conversation is to be answered: its instructions, and where its replies are computed.
+//! How a conversation is to be answered and listed: its instructions, where its replies are computed,
+//! and whether it stands before the others.
 
 use rusqlite::params;
 
@@ -19,6 +20,13 @@ impl Chats {
     pub fn confine(&mut self, id: ConversationId, only_here: bool) -> Result<(), ChatsError> {
         let sql = "UPDATE conversation SET only_here = ?2 WHERE id = ?1";
         let changed = self.database.execute(sql, params![id.0, only_here]);
+        one(self.told(changed)?, ChatsError::NoConversation)
+    }
+
+    /// Puts a conversation before all others in the list, or back among them.
+    pub fn pin(&mut self, id: ConversationId, pinned: bool) -> Result<(), ChatsError> {
+        let sql = "UPDATE conversation SET pinned = ?2 WHERE id = ?1";
+        let changed = self.database.execute(sql, params![id.0, pinned]);
         one(self.told(changed)?, ChatsError::NoConversation)
     }
 }

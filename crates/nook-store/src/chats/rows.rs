@@ -9,7 +9,7 @@ use super::{
 
 /// What [`entry`] reads, in order.
 pub(super) const ENTRY: &str =
-    "SELECT id, title, created, changed, leaf, instructions, only_here FROM conversation";
+    "SELECT id, title, created, changed, leaf, instructions, only_here, pinned FROM conversation";
 
 /// What [`message`] reads, in order.
 pub(super) const MESSAGE: &str = "SELECT id, parent, role, text, model, finish, route, created, thought, thought_ms FROM message";
@@ -23,6 +23,7 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<ConversationEntry> {
         leaf: row.get::<_, Option<i64>>(4)?.map(MessageId),
         instructions: Sensitive(row.get(5)?),
         only_here: row.get(6)?,
+        pinned: row.get(7)?,
     })
 }
 

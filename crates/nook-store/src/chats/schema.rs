@@ -70,6 +70,10 @@ const STEPS: [&str; 3] = [
 ",
 ];
 
+/// Columns that came later and that a program without them leaves alone: table, name, and what it is.
+/// No step makes them, so that the file keeps its format and an update that goes back opens it again.
+const ADDED: [(&str, &str, &str); 1] = [("conversation", "pinned", "INTEGER NOT NULL DEFAULT 0")];
+
 /// Opens the file at `path`, made where it is missing, brought to [`VERSION`].
 pub(super) fn open(path: &Path) -> Result<Connection, ChatsError> {
     match durable::create(path, Readers::Owner) {
@@ -99,6 +103,7 @@ fn prepare(mut database: Connection, path: &Path) -> Result<Connection, ChatsErr
     if !steps.is_empty() {
         climb(&mut database, steps).map_err(|error| blame(path, &error))?;
     }
+    widen(&database).map_err(|error| blame(path, &error))?;
     Ok(database)
 }
 
@@ -110,6 +115,18 @@ fn set_up(database: &Connection) -> rusqlite::Result<()> {
     database.pragma_update(None, "foreign_keys", true)?;
     database.pragma_update(None, "secure_delete", true)?;
     database.pragma_update(None, "trusted_schema", false)
+}
+
+/// Adds what is missing of [`ADDED`].
+fn widen(database: &Connection) -> rusqlite::Result<()> {
+    for (table, column, what) in ADDED {
+        let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2)";
+        let is_there: bool = database.query_row(sql, [table, column], |row| row.get(0))?;
+        if !is_there {
+            database.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {what}"))?;
+        }
+    }
+    Ok(())
 }
 
 fn climb(database: &mut Connection, steps: &[&str]) -> rusqlite::Result<()> {

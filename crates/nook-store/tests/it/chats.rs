@@ -215,6 +215,42 @@ fn an_imported_conversation_is_whole_or_not_there() {
 }
 
 #[test]
+fn a_pinned_conversation_stands_before_newer_ones_and_is_found_beyond_the_limit() {
+    let mut chats = chats();
+    let old = chats.create("Recipes", NOW).unwrap();
+    let newer = chats.create("Homework", NOW + 1).unwrap();
+    chats.pin(old, true).unwrap();
+    let listed = |chats: &Chats, limit| -> Vec<(ConversationId, bool)> {
+        chats.list(limit).unwrap().iter().map(|it| (it.id, it.pinned)).collect()
+    };
+    assert_eq!(listed(&chats, 9), [(old, true), (newer, false)]);
+    assert_eq!(listed(&chats, 1), [(old, true)]);
+    chats.pin(old, false).unwrap();
+    assert_eq!(listed(&chats, 9), [(newer, false), (old, false)]);
+    assert_eq!(chats.pin(ConversationId(99), true), Err(ChatsError::NoConversation));
+}
+
+#[test]
+fn a_file_of_a_version_that_knows_no_pins_gets_them_and_keeps_its_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = open(&folder);
+    let talk = Chats::open(&home).unwrap().create("old", NOW).unwrap();
+    let format = |of: &rusqlite::Connection| -> i64 {
+        of.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+    };
+    let old = rusqlite::Connection::open(home.data().join("chats.db")).unwrap();
+    old.execute_batch("ALTER TABLE conversation DROP COLUMN pinned").unwrap();
+    let before = format(&old);
+    drop(old);
+    let mut chats = Chats::open(&home).unwrap();
+    chats.pin(talk, true).unwrap();
+    drop(chats);
+    assert!(Chats::open(&home).unwrap().list(1).unwrap()[0].pinned);
+    let after = rusqlite::Connection::open(home.data().join("chats.db")).unwrap();
+    assert_eq!(format(&after), before, "or the version before could not open it again");
+}
+
+#[test]
 fn a_file_of_the_first_format_is_brought_up_to_date() {
     let folder = tempfile::tempdir().unwrap();
     let home = open(&folder);
@@ -229,6 +265,7 @@ fn a_file_of_the_first_format_is_brought_up_to_date() {
         "DROP TRIGGER message_resumed;
          ALTER TABLE conversation DROP COLUMN instructions;
          ALTER TABLE conversation DROP COLUMN only_here;
+         ALTER TABLE conversation DROP COLUMN pinned;
          ALTER TABLE message DROP COLUMN thought;
          ALTER TABLE message DROP COLUMN thought_ms;
          PRAGMA user_version = 1;",

@@ -28,7 +28,8 @@ it.each([
   [1, 100e6, '1 second'],
   [59.9e6, 1e6, '1 minute'],
   [5e9, 10e6, '8 minutes'],
-  [3599e6, 1e6, '1.0 hours'],
+  [3599e6, 1e6, '1 hour'],
+  [36e9, 1e6, '10 hours'],
   [90e9, 10e6, '2.5 hours'],
   [5e9, null, ''],
 ])('%s bytes at %s bytes a second take %s', (size, pace, words) => {

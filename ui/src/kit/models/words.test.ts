@@ -15,6 +15,8 @@ it('says where a model fits', () => {
 it.each([
   [{}, '12 MB a second, 5 minutes left'],
   [{ seconds_left: 42 }, '12 MB a second, 42 seconds left'],
+  [{ seconds_left: 59.9 }, '12 MB a second, 1 minute left'],
+  [{ seconds_left: 3599 }, '12 MB a second, 1 hour left'],
   [{ seconds_left: 9000 }, '12 MB a second, 2.5 hours left'],
   [{ seconds_left: null }, '12 MB a second'],
   [{ bytes_per_second: null }, 'Loading'],

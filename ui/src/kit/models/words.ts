@@ -3,7 +3,7 @@ import type { CatalogueView } from '../../generated/CatalogueView';
 import type { DownloadView } from '../../generated/DownloadView';
 import type { FitView } from '../../generated/FitView';
 import { locale, t } from '../../strings';
-import { bytes, listOf, speed } from '../words';
+import { bytes, listOf } from '../words';
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
@@ -62,17 +62,26 @@ export function percent({ have_bytes: have, file_bytes: all }: DownloadView): nu
 
 /** How long so many bytes take: `4 minutes`; empty while nobody knows how fast they come. */
 export function timeFor(size: number, bytesPerSecond: number | null): string {
-  if (bytesPerSecond === null) return '';
-  // Rounded first: 59.9 seconds are a minute.
-  const seconds = Math.round(size / bytesPerSecond);
-  if (seconds < MINUTE) return t.models.seconds(Math.max(1, seconds));
-  const minutes = Math.round(seconds / MINUTE);
-  if (minutes < HOUR / MINUTE) return t.models.minutes(minutes);
-  return t.models.hours(speed(seconds / HOUR));
+  const { seconds, minutes, hours } = t.models;
+  return bytesPerSecond === null ? '' : inUnits(size / bytesPerSecond, { seconds, minutes, hours });
 }
 
-function timeLeft(seconds: number): string {
-  if (seconds < MINUTE) return t.models.secondsLeft(Math.max(1, Math.round(seconds)));
-  if (seconds < HOUR) return t.models.minutesLeft(Math.round(seconds / MINUTE));
-  return t.models.hoursLeft(speed(seconds / HOUR));
+function timeLeft(time: number): string {
+  const { secondsLeft: seconds, minutesLeft: minutes, hoursLeft: hours } = t.models;
+  return inUnits(time, { seconds, minutes, hours });
+}
+
+interface Units {
+  seconds: (count: number) => string;
+  minutes: (count: number) => string;
+  hours: (count: string) => string;
+}
+
+/** A time in the unit that suits it; rounded first: 59.9 seconds are a minute, and 59.9 minutes an hour. */
+function inUnits(time: number, { seconds, minutes, hours }: Units): string {
+  const whole = Math.round(time);
+  if (whole < MINUTE) return seconds(Math.max(1, whole));
+  const rounded = Math.round(whole / MINUTE);
+  if (rounded < HOUR / MINUTE) return minutes(rounded);
+  return hours((whole / HOUR).toLocaleString(locale, { maximumFractionDigits: whole < 10 * HOUR ? 1 : 0 }));
 }

@@ -54,7 +54,7 @@ export const chat: Strings['chat'] = {
   editField: 'Deine Nachricht, geändert',
   editSend: 'Noch einmal senden',
   more: 'Fortsetzen',
-  context: (percent) => `zu ${percent} % voll`,
+  context: (percent) => `Gedächtnis zu ${percent} % voll`,
   contextMore: 'mehr als voll',
   contextHint: (used, window) => `Dieses Gespräch braucht etwa ${used} der ${window} Token, die das Modell fassen kann.`,
   contextOver: 'Das ist mehr, als das Modell fassen kann. Beginne ein neues Gespräch, oder kürze es.',

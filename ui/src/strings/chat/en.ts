@@ -54,7 +54,7 @@ export const chat = {
   editField: 'Your message, edited',
   editSend: 'Send again',
   more: 'Continue',
-  context: (percent: number) => `${percent} % full`,
+  context: (percent: number) => `Memory ${percent} % full`,
   contextMore: 'more than full',
   contextHint: (used: string, window: string) => `This chat takes about ${used} of the ${window} tokens that the model can hold.`,
   contextOver: 'This is more than the model can hold. Start a new chat, or shorten it.',

@@ -72,10 +72,10 @@ export const models: Strings['models'] = {
   takesPart: (device, time) => `Das dauert von ${device} etwa ${time}.`,
   seconds: (count) => (count === 1 ? '1 Sekunde' : `${count} Sekunden`),
   minutes: (count) => (count === 1 ? '1 Minute' : `${count} Minuten`),
-  hours: (count) => `${count} Stunden`,
+  hours: (count) => (count === '1' ? '1 Stunde' : `${count} Stunden`),
   secondsLeft: (count) => (count === 1 ? 'noch 1 Sekunde' : `noch ${count} Sekunden`),
   minutesLeft: (count) => (count === 1 ? 'noch 1 Minute' : `noch ${count} Minuten`),
-  hoursLeft: (count) => `noch ${count} Stunden`,
+  hoursLeft: (count) => (count === '1' ? 'noch 1 Stunde' : `noch ${count} Stunden`),
   states: {
     waiting: 'Wartet, bis ein anderes fertig ist',
     connecting: 'Verbindet',

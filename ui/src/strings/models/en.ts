@@ -70,10 +70,10 @@ export const models = {
   takesPart: (device: string, time: string) => `From ${device} that takes about ${time}.`,
   seconds: (count: number) => (count === 1 ? '1 second' : `${count} seconds`),
   minutes: (count: number) => (count === 1 ? '1 minute' : `${count} minutes`),
-  hours: (count: string) => `${count} hours`,
+  hours: (count: string) => (count === '1' ? '1 hour' : `${count} hours`),
   secondsLeft: (count: number) => (count === 1 ? '1 second left' : `${count} seconds left`),
   minutesLeft: (count: number) => (count === 1 ? '1 minute left' : `${count} minutes left`),
-  hoursLeft: (count: string) => `${count} hours left`,
+  hoursLeft: (count: string) => (count === '1' ? '1 hour left' : `${count} hours left`),
   states: {
     waiting: 'Waits until another one is done',
     connecting: 'Connecting',
