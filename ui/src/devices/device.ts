@@ -64,7 +64,7 @@ function holds(device: DeviceView): string {
 }
 
 /** What it still has for others: `2 replies at a time, 6.9 GB free`; empty where it did not say. */
-export function roomOf(device: DeviceView): string {
+function roomOf(device: DeviceView): string {
   const parts: string[] = [];
   if (device.streams_free !== null) {
     parts.push(device.streams_free === 0 ? t.devices.noStream : t.devices.streams(device.streams_free));

@@ -28,16 +28,23 @@ export function gainOf(pipeline: PipelineView | null, house: HouseholdView, othe
   const isShared = last?.route.legs.some((leg) => !leg.local) === true;
   const together = isShared ? (last?.went ?? predicted(last)) : predicted(last);
   const alone = last !== null && !isShared ? (last.went ?? last.alone) : (last?.alone ?? null);
-  if (others === 0) return { headline: t.household.alone, line: [plain(house.devices.some((d) => d.paired) ? t.household.aloneNow : t.household.aloneHint)], how: '' };
+  if (others === 0) {
+    const why = house.devices.some((d) => d.paired) ? t.household.aloneNow : t.household.aloneHint;
+    return { headline: t.household.alone, line: [plain(why)], how: '' };
+  }
   const largest = largestOf(house);
-  if (last === null || together === null) return { headline: t.household.canHelp(others), line: [...compare(house, largest, {}), plain(t.household.notYet)], how: '' };
-  const how = last.went === null ? t.household.predicted(last.model) : isShared ? t.household.togetherMeasured(last.model) : t.household.aloneMeasured(last.model);
+  if (last === null || together === null) {
+    return { headline: t.household.canHelp(others), line: [...compare(house, largest, {}), plain(t.household.notYet)], how: '' };
+  }
+  const measured = isShared ? t.household.togetherMeasured : t.household.aloneMeasured;
+  const how = (last.went === null ? t.household.predicted : measured)(last.model);
   const rate = t.household.about(words(together.tokens_per_second));
   if (alone === null) {
     return { headline: t.household.onlyTogether, line: compare(house, largest, { together: rate, alone: t.household.cannotHold(last.model) }), how };
   }
   const times = together.tokens_per_second / alone.tokens_per_second;
-  return { headline: headlineOf(times, house), line: compare(house, largest, { together: rate, alone: t.household.speed(words(alone.tokens_per_second)) }), how };
+  const rates = { together: rate, alone: t.household.speed(words(alone.tokens_per_second)) };
+  return { headline: headlineOf(times, house), line: compare(house, largest, rates), how };
 }
 
 /** `This laptop`, where its kind is known. */

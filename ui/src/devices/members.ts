@@ -55,7 +55,8 @@ export function shownRoute(pipeline: PipelineView | null, answering: boolean): S
 }
 
 export function meOf({ me }: HouseholdView): Member {
-  return { id: me.id, name: me.name, role: 'me', kind: me.facts.kind, hue: OWN_HUE, bytes: me.memory_bytes, ...label(t.household.words), loaded: null, loadedSays: '', line: 0, carrier: '' };
+  const { id, name, facts: { kind }, memory_bytes: bytes } = me;
+  return { id, name, role: 'me', kind, hue: OWN_HUE, bytes, ...label(t.household.words), loaded: null, loadedSays: '', line: 0, carrier: '' };
 }
 
 /** Everybody else: those that help, most layers first, then those that could, those that are not used, and those that

@@ -95,11 +95,16 @@ function fan(me: Member, inner: readonly Member[], outer: readonly Member[]): Pi
     return { height: 356 + top, me: spot(me, CENTRE, 254 + top, LARGE, 220, 'below'), others: [...inner.map(place(middle, 200)), ...outer.map(place(around, 156))] };
   }
   const y = 410;
-  const arc = (members: readonly Member[], rx: number, ry: number, width: number, size: readonly [number, number, number], margins: readonly number[]) => members.map((one, at) => {
-    const angle = angleOf(at, members.length, margins);
-    return spot(one, Math.round(CENTRE - rx * Math.cos(angle)), Math.round(y - ry * Math.sin(angle)), size, width);
-  });
-  const others = [...arc(inner, 190, 200, 116, SMALLER, INNER_MARGINS), ...arc(outer, 326, 336, 128, SMALLEST, OUTER_MARGINS)];
+  type Place = (one: Member, x: number, y: number) => Spot;
+  const arc = (members: readonly Member[], [rx, ry]: readonly [number, number], margins: readonly number[], place: Place) =>
+    members.map((one, at) => {
+      const angle = angleOf(at, members.length, margins);
+      return place(one, Math.round(CENTRE - rx * Math.cos(angle)), Math.round(y - ry * Math.sin(angle)));
+    });
+  const others = [
+    ...arc(inner, [190, 200], INNER_MARGINS, (one, x, up) => spot(one, x, up, SMALLER, 116)),
+    ...arc(outer, [326, 336], OUTER_MARGINS, (one, x, up) => spot(one, x, up, SMALLEST, 128)),
+  ];
   return { height: 510, me: spot(me, CENTRE, y, SMALL, 200, 'below'), others };
 }
 

@@ -20,7 +20,9 @@ export const household = {
   modelsUpTo: (model: string) => `models up to ${model}`,
   upTo: (model: string) => `up to ${model}`,
   cannotHold: (model: string) => `too small for ${model}`,
-  thisKind: { laptop: 'This laptop', desktop: 'This desktop', tower: 'This PC', mini: 'This mini PC', server: 'This server' } satisfies Record<DeviceKind, string>,
+  thisKind: {
+    laptop: 'This laptop', desktop: 'This desktop', tower: 'This PC', mini: 'This mini PC', server: 'This server',
+  } satisfies Record<DeviceKind, string>,
   how: 'How this is known',
   predicted: (model: string) => `Both are predicted, for the last reply of ${model}.`,
   togetherMeasured: (model: string) => `Together is measured, on the last reply of ${model}; alone is predicted.`,
