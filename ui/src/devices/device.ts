@@ -3,8 +3,10 @@ import type { ByCableView } from '../generated/ByCableView';
 import type { DeviceView } from '../generated/DeviceView';
 import type { Trust } from '../generated/Trust';
 import type { WayView } from '../generated/WayView';
+import type { IconName } from '../kit/icons';
 import { ago, bytes, milliseconds, speed } from '../kit/words';
 import { t } from '../strings';
+import { loadedOf } from './memory';
 
 /** The levels a person can choose for a paired device, least first. */
 export const CHOICES: readonly Trust[] = ['blocked', 'guest', 'trusted', 'own'];
@@ -25,14 +27,16 @@ export function subtitle(device: DeviceView): string {
 export function facts(device: DeviceView, now: number): Fact[] {
   const room = device.connected && device.lends.length > 0 ? roomOf(device) : '';
   const gain = device.way?.by_cable ?? null;
+  const loaded = loadedOf(device);
   return [
     { name: t.devices.room, value: room },
+    { name: t.devices.holds, value: loaded === null ? '' : loaded.held === 0 ? t.devices.holdsNothing : t.household.part(loaded.held, loaded.offered) },
     { name: t.house.ways.onCable, value: gain === null ? '' : gained(gain) },
     { name: t.devices.lastSeen, value: device.connected ? '' : lastSeen(device, now) },
   ].filter(({ value }) => value !== '');
 }
 
-/** Which layers it lends, and where it is: for whoever wants to know. */
+/** Which parts it lends, and where it is: for whoever wants to know. */
 export function moreFacts(device: DeviceView): Fact[] {
   return [
     { name: t.devices.lends, value: device.connected ? lends(device) : '' },
@@ -60,7 +64,7 @@ function holds(device: DeviceView): string {
 }
 
 /** What it still has for others: `2 replies at a time, 6.9 GB free`; empty where it did not say. */
-export function roomOf(device: DeviceView): string {
+function roomOf(device: DeviceView): string {
   const parts: string[] = [];
   if (device.streams_free !== null) {
     parts.push(device.streams_free === 0 ? t.devices.noStream : t.devices.streams(device.streams_free));
@@ -69,11 +73,16 @@ export function roomOf(device: DeviceView): string {
   return parts.join(', ');
 }
 
-/** `Wi-Fi, 6.2 ms`; where there is no link, that. */
-export function linkOf(device: DeviceView): string {
-  if (!device.connected) return t.devices.away;
-  const carrier = device.way === null ? '' : t.household.carriers[device.way.interface];
-  return [carrier, device.rtt_ms === null ? '' : t.devices.rtt(milliseconds(device.rtt_ms))].filter((part) => part !== '').join(', ');
+/** `Wi-Fi`; where nobody knows what carries the link, or there is none, that. */
+export function linkOf({ connected, way }: DeviceView): string {
+  if (!connected) return t.devices.away;
+  return (way === null ? '' : t.household.carriers[way.interface]) || t.devices.connected;
+}
+
+/** The drawing before it; null where nobody knows what carries the link. */
+export function linkIcon({ connected, way }: DeviceView): IconName | null {
+  if (!connected || (way?.interface !== 'cable' && way?.interface !== 'wifi')) return null;
+  return way.interface;
 }
 
 /** `cable to 192.168.1.20:4588, 110 MB/s`. */

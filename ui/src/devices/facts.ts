@@ -2,8 +2,10 @@
 import type { DeviceKind } from '../generated/DeviceKind';
 import type { FactsView } from '../generated/FactsView';
 import type { GainView } from '../generated/GainView';
+import type { LentDayView } from '../generated/LentDayView';
 import type { PowerView } from '../generated/PowerView';
 import { bytes, speed, whole, WORDS_PER_TOKEN } from '../kit/words';
+import { wordsOf } from '../kit/week/week';
 import { t } from '../strings';
 import type { Fact } from './device';
 
@@ -30,6 +32,12 @@ export function factsOf({ kind, gpu, processor, memory_bytes: memory, power, tem
     { name: t.household.power, value: powerOf(power) },
     { name: t.household.temperature, value: temperature === null ? '' : t.household.degrees(whole(temperature)) },
   ].filter(({ value }) => value !== '');
+}
+
+/** `41,000 words`; empty where it computed nothing in the last seven days. */
+export function weekWords(days: readonly LentDayView[]): string {
+  const words = wordsOf(days);
+  return words === 0 ? '' : t.household.weekWords(whole(words));
 }
 
 /** What a computer brings: `14 words/s with it, 5.0 without.` */

@@ -8,37 +8,69 @@ import { t } from '../strings';
 /** Less than this is said to be no gain. */
 const GAIN_MIN = 1.1;
 
+/** A part of the line below the headline. */
+export interface Said {
+  /** `Together:`; empty where there is none. */
+  label: string;
+  text: string;
+}
+
 export interface Gain {
   headline: string;
-  /** Sentences below it. */
-  lines: string[];
+  line: Said[];
+  /** Which of it is measured and which predicted; empty where there is no speed in it. */
+  how: string;
 }
 
 /** `others`: how many paired devices could take part in the next reply. */
 export function gainOf(pipeline: PipelineView | null, house: HouseholdView, others: number): Gain {
-  const largest = largestOf(house);
   const last = pipeline?.last ?? null;
   const isShared = last?.route.legs.some((leg) => !leg.local) === true;
   const together = isShared ? (last?.went ?? predicted(last)) : predicted(last);
   const alone = last !== null && !isShared ? (last.went ?? last.alone) : (last?.alone ?? null);
-  if (others === 0) return { headline: t.household.alone, lines: [house.devices.some((d) => d.paired) ? t.household.aloneNow : t.household.aloneHint] };
-  if (last === null || together === null) return { headline: t.household.canHelp(others), lines: below('', largest, t.household.notYet) };
-  const measured = last.went === null ? t.household.predicted(last.model) : isShared ? t.household.togetherMeasured(last.model) : t.household.aloneMeasured(last.model);
-  const rate = words(together.tokens_per_second);
-  if (alone === null) return { headline: t.household.onlyTogether, lines: below(t.household.cannotAlone(rate), largest, measured) };
+  if (others === 0) {
+    const why = house.devices.some((d) => d.paired) ? t.household.aloneNow : t.household.aloneHint;
+    return { headline: t.household.alone, line: [plain(why)], how: '' };
+  }
+  const largest = largestOf(house);
+  if (last === null || together === null) {
+    return { headline: t.household.canHelp(others), line: [...compare(house, largest, {}), plain(t.household.notYet)], how: '' };
+  }
+  const measured = isShared ? t.household.togetherMeasured : t.household.aloneMeasured;
+  const how = (last.went === null ? t.household.predicted : measured)(last.model);
+  const rate = t.household.about(words(together.tokens_per_second));
+  if (alone === null) {
+    return { headline: t.household.onlyTogether, line: compare(house, largest, { together: rate, alone: t.household.cannotHold(last.model) }), how };
+  }
   const times = together.tokens_per_second / alone.tokens_per_second;
-  const both = t.household.speeds(rate, words(alone.tokens_per_second));
-  return { headline: headlineOf(times), lines: below(both, largest, measured) };
+  const rates = { together: rate, alone: t.household.speed(words(alone.tokens_per_second)) };
+  return { headline: headlineOf(times, house), line: compare(house, largest, rates), how };
 }
 
-/** What counts, and in a second line what else is known. */
-function below(first: string, ...rest: string[]): string[] {
-  return [first, rest.filter((said) => said !== '').join(' ')].filter((said) => said !== '');
+/** `This laptop`, where its kind is known. */
+export function thisOne({ me }: HouseholdView): string {
+  return me.facts.kind === null ? t.devices.mine : t.household.thisKind[me.facts.kind];
 }
 
-function headlineOf(times: number): string {
+function plain(text: string): Said {
+  return { label: '', text };
+}
+
+/** `Together: models up to Qwen3 8B, about 14 words/s.`, and the same of this computer alone; what is not known is left out. */
+function compare(house: HouseholdView, largest: { here: string; together: string }, rates: { together?: string; alone?: string }): Said[] {
+  const said = (label: string, model: string, rate = ''): Said[] => {
+    const parts = [model, rate].filter((part) => part !== '');
+    return parts.length === 0 ? [] : [{ label, text: `${parts.join(', ')}.` }];
+  };
+  return [
+    ...said(t.household.together, largest.together && t.household.modelsUpTo(largest.together), rates.together),
+    ...said(t.household.meAlone(thisOne(house)), largest.here && t.household.upTo(largest.here), rates.alone),
+  ];
+}
+
+function headlineOf(times: number, house: HouseholdView): string {
   if (times >= GAIN_MIN) return t.household.faster(times < 9.95 ? speed(times) : whole(times));
-  return times > 1 / GAIN_MIN ? t.household.same : t.household.aloneFaster;
+  return times > 1 / GAIN_MIN ? t.household.same : t.household.aloneFaster(thisOne(house));
 }
 
 /** The best that was predicted with others. */
@@ -51,11 +83,10 @@ function words(tokensPerSecond: number): string {
   return speed(tokensPerSecond * WORDS_PER_TOKEN);
 }
 
-/** The largest model of the catalogue that fits here, and the largest that fits together; empty where that is no more. */
-function largestOf({ catalogue }: HouseholdView): string {
+/** The largest model of the catalogue that fits together, and the largest that fits here; empty where that is no more. */
+function largestOf({ catalogue }: HouseholdView): { here: string; together: string } {
   const largest = (kinds: readonly string[]) =>
     catalogue.filter(({ fit }) => kinds.includes(fit.kind)).sort((a, b) => b.billions - a.billions)[0];
   const [here, together] = [largest(['here']), largest(['here', 'with'])];
-  if (together === undefined || together === here) return '';
-  return here === undefined ? t.household.largestTogether(together.name) : t.household.largest(together.name, here.name);
+  return together === undefined || together === here ? { here: '', together: '' } : { here: here?.name ?? '', together: together.name };
 }

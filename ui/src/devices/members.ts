@@ -7,6 +7,7 @@ import type { RouteView } from '../generated/RouteView';
 import { hueOf, OWN_HUE } from '../kit/route/ribbon';
 import { t } from '../strings';
 import { ready } from './device';
+import { loadedOf } from './memory';
 
 /** `helping`: it has a part in the route that is shown. `ready`: it could have one in the next. */
 export type Role = 'me' | 'helping' | 'ready' | 'unused' | 'found';
@@ -23,6 +24,12 @@ export interface Member {
   bytes: number | null;
   /** What it does or why it is not used, in a few words. */
   says: string;
+  /** The same for labels with little room. */
+  short: string;
+  /** How much of what it offers is in its memory, 0 to 1; null where that is not known. */
+  loaded: number | null;
+  /** That in words: `16 of 20 parts loaded`; empty where it is not known. */
+  loadedSays: string;
   /** How thick its line is drawn; 0 while there is no link. */
   line: number;
   /** `Cable`; empty while there is no link, or nobody knows what carries it. */
@@ -48,7 +55,8 @@ export function shownRoute(pipeline: PipelineView | null, answering: boolean): S
 }
 
 export function meOf({ me }: HouseholdView): Member {
-  return { id: me.id, name: me.name, role: 'me', kind: me.facts.kind, hue: OWN_HUE, bytes: me.memory_bytes, says: t.household.words, line: 0, carrier: '' };
+  const { id, name, facts: { kind }, memory_bytes: bytes } = me;
+  return { id, name, role: 'me', kind, hue: OWN_HUE, bytes, ...label(t.household.words), loaded: null, loadedSays: '', line: 0, carrier: '' };
 }
 
 /** Everybody else: those that help, most layers first, then those that could, those that are not used, and those that
@@ -66,7 +74,7 @@ export function layersOf(id: string, route: RouteView | null): number {
   return legs.reduce((sum, { layers }) => sum + (layers === null ? 0 : layers[1] - layers[0] + 1), 0);
 }
 
-/** `20 of 28 layers`. */
+/** `20 of 28 parts`. */
 export function partWords(id: string, route: RouteView | null): string {
   const ids = new Set(route?.legs.map((leg) => leg.device_id));
   const all = [...ids].reduce((sum, one) => sum + layersOf(one, route), 0);
@@ -77,6 +85,7 @@ function memberOf(device: DeviceView, peers: readonly string[], route: RouteView
   const { id, name } = device;
   const role = roleOf(device, route);
   const isUsed = role === 'helping' || role === 'ready';
+  const loaded = isUsed ? loadedOf(device) : null;
   return {
     id,
     name,
@@ -84,7 +93,9 @@ function memberOf(device: DeviceView, peers: readonly string[], route: RouteView
     hue: isUsed ? hueOf(peers.indexOf(id)) : 'var(--line-strong)',
     kind: device.facts.kind,
     bytes: device.facts.memory_bytes ?? device.memory_free_bytes,
-    says: saysOf(device, role, route),
+    ...(role === 'helping' ? carries(id, route) : label(saysOf(device, role))),
+    loaded: loaded === null ? null : loaded.held / loaded.offered,
+    loadedSays: loaded === null ? '' : t.household.loaded(t.household.part(loaded.held, loaded.offered)),
     line: lineOf(device),
     carrier: device.way === null ? '' : t.household.carriers[device.way.interface],
   };
@@ -96,8 +107,16 @@ function roleOf(device: DeviceView, route: RouteView | null): Role {
   return route?.legs.some((leg) => leg.device_id === device.id) === true ? 'helping' : 'ready';
 }
 
-function saysOf(device: DeviceView, role: Role, route: RouteView | null): string {
-  if (role === 'helping') return partWords(device.id, route);
+function label(says: string): Pick<Member, 'says' | 'short'> {
+  return { says, short: says };
+}
+
+function carries(id: string, route: RouteView | null): Pick<Member, 'says' | 'short'> {
+  const short = partWords(id, route);
+  return { says: t.household.carries(short), short };
+}
+
+function saysOf(device: DeviceView, role: Role): string {
   if (role === 'ready') return t.household.ready;
   if (role === 'found') return device.pairing ? t.devices.seenCode : t.devices.seenIdle;
   return device.unused === null ? t.household.notUsed : t.household.why[device.unused];

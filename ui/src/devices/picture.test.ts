@@ -4,13 +4,27 @@ import { startingHouse } from '../backend/fake/household';
 import { pipelineOf } from '../backend/fake/past';
 import type { HouseholdView } from '../generated/HouseholdView';
 import { layersOf, membersOf, meOf, shownRoute } from './members';
-import { arrange, WIDTH, type Picture } from './picture';
+import { arrange, WIDTH, type Picture, type Spot } from './picture';
 
-/** Space that a label takes above or below its computer. */
-const LABEL = 44;
+/** Space that a label takes above or below its computer: a name of two lines, and what it does. */
+const LABEL = 58;
+
+/** Whether the label of one, with a name of two lines, lies on the circle or the label of the other. */
+function isCovered(one: Spot, other: Spot): boolean {
+  const box = boxOf(one);
+  const [x, y] = [Math.max(box.left, Math.min(other.x, box.right)), Math.max(box.top, Math.min(other.y, box.bottom))];
+  const its = boxOf(other);
+  const isOnLabel = box.left < its.right && its.left < box.right && box.top < its.bottom && its.top < box.bottom;
+  return isOnLabel || Math.hypot(other.x - x, other.y - y) < other.d / 2;
+}
+
+function boxOf({ x, y, d, label, labelWidth }: Spot): { left: number; right: number; top: number; bottom: number } {
+  const top = label === 'above' ? y - d / 2 - LABEL : y + d / 2 + 8;
+  return { left: x - labelWidth / 2, right: x + labelWidth / 2, top, bottom: top + LABEL - 8 };
+}
 
 /** So many other computers, the first `helping` of them on the route. */
-function house(others: number, helping: number): { house: HouseholdView; order: string[]; picture: (mirrored?: boolean) => Picture } {
+function house(others: number, helping: number, gigabytes = 4): { house: HouseholdView; order: string[]; picture: (mirrored?: boolean) => Picture } {
   const made = startingHouse();
   const [dad] = made.devices;
   if (dad === undefined) throw new Error('the made-up household is empty');
@@ -18,7 +32,7 @@ function house(others: number, helping: number): { house: HouseholdView; order: 
     ...dad,
     id: `d${String(at)}`,
     name: `Computer ${String(at)}`,
-    facts: { ...dad.facts, memory_bytes: (at + 1) * 4e9 },
+    facts: { ...dad.facts, memory_bytes: (at + 1) * gigabytes * 1e9 },
     ...(at < helping ? {} : { unused: 'not_allowed' as const, unused_because: 'It is a guest.' }),
   }));
   const order = made.devices.slice(0, helping).map(({ id }) => id);
@@ -27,10 +41,10 @@ function house(others: number, helping: number): { house: HouseholdView; order: 
   return { house: made, order, picture: (mirrored = false) => arrange(meOf(made), membersOf(made, order, route), order, mirrored) };
 }
 
-it.each([[0, 0], [1, 1], [1, 0], [2, 2], [4, 2], [5, 2], [5, 5], [8, 3], [11, 4], [11, 11], [12, 0]])(
+it.each([[0, 0], [1, 1], [1, 0], [2, 2], [4, 2], [5, 2], [5, 3], [5, 5], [6, 1], [7, 2], [9, 2], [8, 3], [11, 4], [11, 11], [12, 0]])(
   '%i others, %i of them helping, stand apart and inside the drawing', (others, helping) => {
-    for (const mirrored of [false, true]) {
-      const { me, others: spots, height, more } = house(others, helping).picture(mirrored);
+    for (const [mirrored, gigabytes] of [[false, 4], [true, 4], [false, 128]] as const) {
+      const { me, others: spots, height, more } = house(others, helping, gigabytes).picture(mirrored);
       expect(spots.length + more).toBe(others);
       const all = [me, ...spots];
       for (const [index, one] of all.entries()) {
@@ -40,6 +54,7 @@ it.each([[0, 0], [1, 1], [1, 0], [2, 2], [4, 2], [5, 2], [5, 5], [8, 3], [11, 4]
         expect(one.x - one.labelWidth / 2, `${one.member.name} at the side`).toBeGreaterThanOrEqual(0);
         expect(one.x + one.labelWidth / 2, `${one.member.name} at the side`).toBeLessThanOrEqual(WIDTH);
         for (const other of all.slice(index + 1)) {
+          expect(isCovered(one, other) || isCovered(other, one), `the name of ${one.member.name} and ${other.member.name}`).toBe(false);
           expect(Math.hypot(one.x - other.x, one.y - other.y), `${one.member.name} and ${other.member.name}`).toBeGreaterThan((one.d + other.d) / 2 + 8);
         }
       }
@@ -78,9 +93,9 @@ it('lists those that help first, most layers first, and says why others do not',
   const { route } = shownRoute(pipelineOf(made), false);
   const members = membersOf(made, [], route);
   expect(members.map(({ name, role, says }) => [name, role, says])).toEqual([
-    ['Dad’s PC', 'helping', '20 of 28 layers'],
-    ['Mum’s laptop', 'helping', '6 of 28 layers'],
-    ['Old Dell', 'unused', 'a guest'],
+    ['Dad’s PC', 'helping', 'carries 20 of 28 parts'],
+    ['Mum’s laptop', 'helping', 'carries 6 of 28 parts'],
+    ['Old Dell', 'unused', 'not trusted yet'],
     ['Kitchen PC', 'found', 'shows a code now'],
     ['Attic', 'found', 'not paired'],
   ]);

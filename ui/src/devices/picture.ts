@@ -73,6 +73,8 @@ function across(bytes: number | null, [least, scale, most]: readonly [number, nu
 
 const LARGE = [48, 24, 112] as const;
 const SMALL = [38, 18, 80] as const;
+/** Where many help, and above each a name of two lines. */
+const SMALLER = [36, 15, 64] as const;
 /** Around them, where names need the room. */
 const SMALLEST = [34, 14, 56] as const;
 
@@ -85,24 +87,34 @@ function fan(me: Member, inner: readonly Member[], outer: readonly Member[]): Pi
     return { height: 232, me: spot(me, x, 96, LARGE, 220, 'below'), others: all.map((one) => spot(one, WIDTH - x, 96, LARGE, 220, 'below')) };
   }
   if (inner.length > 0 && inner.length < 3 && outer.length < 4) {
-    const top = outer.length === 3 ? 28 : 0;
+    const top = outer.length === 3 ? 36 : 0;
     const middle = inner.length === 1 && top === 0 ? [{ x: CENTRE, y: 110 }] : [{ x: 232, y: 124 + top }, { x: 556, y: 124 + top }];
-    const around = [{ x: 96, y: 240 + top }, { x: 692, y: 240 + top }, { x: CENTRE, y: 72 }];
+    const around = [{ x: 96, y: 240 + top }, { x: 692, y: 240 + top }, { x: CENTRE, y: 90 }];
     const place = (seats: readonly Point[], width: number) => (one: Member, at: number) =>
       spot(one, seats[at]?.x ?? CENTRE, seats[at]?.y ?? 0, at < 2 ? LARGE : SMALL, width);
-    return { height: 356 + top, me: spot(me, CENTRE, 254 + top, LARGE, 220, 'below'), others: [...inner.map(place(middle, 200)), ...outer.map(place(around, 176))] };
+    return { height: 356 + top, me: spot(me, CENTRE, 254 + top, LARGE, 220, 'below'), others: [...inner.map(place(middle, 200)), ...outer.map(place(around, 156))] };
   }
-  const y = 344;
-  const arc = (members: readonly Member[], rx: number, ry: number, width: number, size: readonly [number, number, number]) => members.map((one, at) => {
-    const angle = angleOf(at, members.length);
-    return spot(one, Math.round(CENTRE - rx * Math.cos(angle)), Math.round(y - ry * Math.sin(angle)), size, width);
-  });
-  return { height: 440, me: spot(me, CENTRE, y, SMALL, 200, 'below'), others: [...arc(inner, 190, 146, 116, SMALL), ...arc(outer, 326, 282, 128, SMALLEST)] };
+  const y = 410;
+  type Place = (one: Member, x: number, y: number) => Spot;
+  const arc = (members: readonly Member[], [rx, ry]: readonly [number, number], margins: readonly number[], place: Place) =>
+    members.map((one, at) => {
+      const angle = angleOf(at, members.length, margins);
+      return place(one, Math.round(CENTRE - rx * Math.cos(angle)), Math.round(y - ry * Math.sin(angle)));
+    });
+  const others = [
+    ...arc(inner, [190, 200], INNER_MARGINS, (one, x, up) => spot(one, x, up, SMALLER, 116)),
+    ...arc(outer, [326, 336], OUTER_MARGINS, (one, x, up) => spot(one, x, up, SMALLEST, 128)),
+  ];
+  return { height: 510, me: spot(me, CENTRE, y, SMALL, 200, 'below'), others };
 }
 
+/** Degrees between the ends of an arc and the ground, by how many stand on it: so that no name lies on a neighbour. */
+const INNER_MARGINS = [90, 90, 42, 28, 19, 5];
+const OUTER_MARGINS = [90, 90, 42, 28, 19, 15, 12, 9];
+
 /** From the left over the top to the right, in radians. */
-function angleOf(at: number, count: number): number {
-  const margin = [90, 90, 42, 28, 19, 15, 12, 9][count] ?? 9;
+function angleOf(at: number, count: number, margins: readonly number[]): number {
+  const margin = margins[count] ?? 0;
   const degrees = count < 2 ? 90 : margin + (at * (180 - 2 * margin)) / (count - 1);
   return (degrees * Math.PI) / 180;
 }

@@ -370,7 +370,7 @@ export const de: Strings = {
     away: 'nicht erreichbar',
     rtt: (ms) => `${ms} ms`,
     lends: 'Verleiht',
-    lend: (model, first, last) => (first === last ? `${model}: Schicht ${first}` : `${model}: Schichten ${first}–${last}`),
+    lend: (model, first, last) => (first === last ? `${model}: Teil ${first}` : `${model}: Teile ${first}–${last}`),
     lendsNothing: 'im Augenblick nichts',
     holds: 'In seinem Speicher',
     holdsNothing: 'noch nicht geladen',

@@ -378,7 +378,7 @@ export const en = {
     rtt: (ms: string) => `${ms} ms`,
     lends: 'Lends',
     lend: (model: string, first: number, last: number) =>
-      first === last ? `${model}: layer ${first}` : `${model}: layers ${first}–${last}`,
+      first === last ? `${model}: part ${first}` : `${model}: parts ${first}–${last}`,
     lendsNothing: 'nothing at the moment',
     holds: 'In its memory',
     holdsNothing: 'not loaded yet',

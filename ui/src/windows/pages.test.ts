@@ -258,7 +258,8 @@ it('devices show the safety number with how to compare it, and what is in their 
   await go('devices');
   await user.click(screen.getByRole('button', { name: 'More about Dad’s PC' }));
   const dad = screen.getByTestId('device-detail');
-  expect(dad.textContent).toContain('Qwen2.5 7B: layers 1–16');
+  expect(dad.textContent).toContain('Qwen2.5 7B: parts 1–16');
+  expect(dad.textContent).toContain('16 of 20 parts');
   expect(within(dad).getByTestId('safety-number').textContent).toMatch(/^(\d{5} ){7}\d{5}$/);
   expect(dad.textContent).toContain('the same on both screens');
   await user.click(screen.getByRole('button', { name: 'More about Mum’s laptop' }));
@@ -267,11 +268,18 @@ it('devices show the safety number with how to compare it, and what is in their 
 
 describe('the household', () => {
   const picture = () => within(screen.getByTestId('picture'));
+  const nodeOf = (title: string) => {
+    const node = picture().getAllByTestId('node').find((one) => one.title === title);
+    if (node === undefined) throw new Error(`nobody is called “${title}” in the picture`);
+    return node;
+  };
 
   it('says what it brings, together against alone, and whether that is measured', async () => {
     await go('devices');
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.7 times as fast'); });
-    expect(document.body.textContent).toContain('Together: 14 words/s. This computer alone: 5.3 words/s.');
+    expect(screen.getByTestId('gain-line').textContent).toMatch(/Together: models up to Qwen3 8B, about 14 words\/s\.\s+This laptop alone: up to Qwen3 4B, 5\.3 words\/s\./);
+    expect(document.body.textContent).not.toContain('Together is measured');
+    await user.click(screen.getByRole('button', { name: 'How this is known' }));
     expect(document.body.textContent).toContain('Together is measured, on the last reply of Qwen2.5 7B; alone is predicted.');
     backend.change((house) => { house.sharing.answering = true; });
     await vi.waitFor(() => { expect(screen.getByTestId('gain').textContent).toBe('Together, 2.9 times as fast'); });
@@ -294,7 +302,7 @@ describe('the household', () => {
 
   it('opens the details of whoever is chosen in the picture or in the list, and gives the focus back', async () => {
     await go('devices');
-    await user.click(picture().getByTitle('Old Dell: a guest'));
+    await user.click(nodeOf('Old Dell: not trusted yet'));
     expect(screen.getByTestId('device-detail').textContent).toContain('Old Dell');
     const more = screen.getByRole('button', { name: 'More about Mia’s laptop' });
     await user.click(more);
@@ -303,8 +311,26 @@ describe('the household', () => {
     await user.keyboard('{Escape}');
     expect(screen.queryByTestId('this-detail')).toBeNull();
     expect(document.activeElement).toBe(more);
-    await user.click(picture().getByTitle('Kitchen PC: shows a code now'));
+    await user.click(nodeOf('Kitchen PC: shows a code now'));
     expect(document.activeElement).toBe(screen.getByTestId('type-code'));
+  });
+
+  it('is a table: memory where it is known, what was helped with this week, and a dash where there was nothing', async () => {
+    await go('devices');
+    const table = within(screen.getByRole('table', { name: 'The computers of the household' }));
+    expect(table.getAllByRole('columnheader').map((head) => head.textContent)).toEqual(['Computer', 'Memory', 'Link, power', 'This week', 'Trust', 'Details']);
+    const rows = [screen.getByTestId('this-device'), ...screen.getAllByTestId('device-row')];
+    const said = (id: string) => rows.map((row) => within(row).queryAllByTestId(id).map((one) => one.textContent.trim()).join('; '));
+    expect(said('memory')).toEqual(['Lends up to 4 of 8.2 GB', 'Can lend 6.9 GB', 'Can lend 6.4 of 16 GB', '']);
+    expect(said('week-words')).toEqual(['This week: 1,700 words', 'This week: 38,000 words', 'This week: 6,200 words', '–']);
+    expect(rows.map((row) => within(row).getAllByRole('cell').length)).toEqual([5, 5, 5, 5]);
+  });
+
+  it('has rings where computers say what is loaded, and none elsewhere', async () => {
+    await go('devices');
+    expect(picture().getAllByTestId('node').filter((node) => node.querySelector('[data-testid="ring"]') !== null).map((node) => node.title)).toEqual([
+      'Dad’s PC: carries 20 of 28 parts, 16 of 20 parts loaded', 'Mum’s laptop: carries 6 of 28 parts, 0 of 6 parts loaded',
+    ]);
   });
 
   it('folds more than seven others', async () => {

@@ -174,7 +174,7 @@ describe('devices', () => {
 
   it('says why a device is not used, and the honest sentence where trust is chosen', () => {
     const dell = screen.getAllByTestId('device-row').find((row) => row.textContent.includes('Old Dell'));
-    expect(dell?.textContent).toContain('Not used: a guest.');
+    expect(dell?.textContent).toContain('Not used: you do not trust it yet.');
     const trust = screen.getByRole('combobox', { name: 'Trust in Old Dell' });
     const honest = document.getElementById(trust.getAttribute('aria-describedby') ?? '');
     expect(honest?.textContent).toContain('can read everything you and the model write, word for word');
@@ -281,7 +281,7 @@ describe('devices', () => {
     expect(screen.getByTestId<HTMLInputElement>('type-code').value).toBe(title.includes('answer') ? '483 920' : '');
   });
 
-  it.each([['only-this', 'You chose that this computer helps it'], ['nothing', 'It is a guest']])(
+  it.each([['only-this', 'You chose that this computer helps it'], ['nothing', 'You have not allowed it to compute for you']])(
     'says beside the device what follows from the answer %s', async (choice, words) => {
       await typeCode('483920');
       await user.click(await screen.findByTestId(`help-${choice}`));

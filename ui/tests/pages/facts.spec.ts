@@ -44,7 +44,7 @@ test('the week is said day by day, and what a computer brings beside it', async 
   await expect(detail.getByTestId('gain-of')).toContainText('15 words/s with it, 6.8 without.');
   await expect(detail).toContainText('61 °C');
   await page.keyboard.press('Escape');
-  await expect(dell.getByText('Not used: a guest.')).toBeVisible();
+  await expect(dell.getByText('Not used: you do not trust it yet.')).toBeVisible();
   await dell.getByTestId('device-more').click();
   await expect(detail.getByTestId('gain-of')).toContainText('With it: 9.2 words/s. Without it: 15.');
   await expect(detail.getByTestId('gain-of')).toContainText('Partly guessed');

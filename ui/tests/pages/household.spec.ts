@@ -96,3 +96,37 @@ test('whoever asks for less movement sees no dots, and the way of the reply all 
   await expect(page.locator('.line.route').first()).toBeVisible();
   expect(await page.evaluate(() => document.getAnimations().length)).toBe(0);
 });
+
+test('a long name has two lines in the picture, and is whole in the tooltip and in its row', async ({ page }) => {
+  const name = 'The very old computer that stands in the cellar beside the wine';
+  for (const language of ['en', 'mirrored'] as const) {
+    await open(page, { language, byHand: true });
+    await goTo(page, 'devices');
+    await makeIt(page, 12);
+    await page.evaluate((long) => {
+      const { household } = window as unknown as { household: { change(edit: (house: { devices: Device[] }) => void): void } };
+      household.change((house) => { for (const device of house.devices) device.name = long; });
+    }, name);
+    const labels = page.getByTestId('picture').locator('.label');
+    await expect(labels).toHaveCount(12);
+    const drawn = await labels.evaluateAll((all) => all.map((label) => {
+      const text = label.querySelector('b');
+      const lines = text === null ? 0 : text.clientHeight / Number.parseFloat(getComputedStyle(text).lineHeight);
+      return { lines: Math.round(lines), title: label.getAttribute('title') ?? '' };
+    }));
+    expect(drawn.filter(({ title }) => title.startsWith(`${name}: `)).map(({ lines }) => lines)).toEqual(Array.from({ length: 11 }, () => 2));
+    await expect(page.getByTestId('device-row').first().locator('h2')).toHaveText(name);
+  }
+});
+
+test('what of the gain is measured is said behind a button, by keys', async ({ page }) => {
+  await open(page, { byHand: true });
+  await goTo(page, 'devices');
+  await expect(page.getByTestId('gain-line')).toContainText('This laptop alone: up to Qwen3 4B, 5.3 words/s.');
+  await expect(page.getByText('Together is measured')).toHaveCount(0);
+  await tabTo(page, 'gain-how');
+  await page.keyboard.press('Enter');
+  await expect(page.getByText('Together is measured, on the last reply of Qwen2.5 7B; alone is predicted.')).toBeVisible();
+  await page.keyboard.press('Enter');
+  await expect(page.getByText('Together is measured')).toHaveCount(0);
+});

@@ -28,6 +28,9 @@ export const GOOD_CODE = '483920';
 const NOW = () => Math.floor(Date.now() / 1000);
 const TODAY = () => Math.floor(NOW() / 86_400);
 
+/** As the program says it of a guest. */
+const NOT_ALLOWED = 'You have not allowed it to compute for you: set it to Trusted.';
+
 const NO_FACTS: FactsView = { kind: null, processor: null, gpu: null, memory_bytes: null, power: null, temperature: null };
 
 function device(id: string, name: string, values: Partial<DeviceView>): DeviceView {
@@ -73,7 +76,7 @@ export function onlyHelp(house: HouseholdView, device: string): void {
 /** The owner trusts a device this far. */
 export function setTrust(house: HouseholdView, device: string, trust: DeviceView['trust']): void {
   const helps = trust === 'trusted' || trust === 'own';
-  const why = trust === 'blocked' ? 'You blocked it.' : 'It is a guest. Set its trust to Trusted to let it compute on your prompts.';
+  const why = trust === 'blocked' ? 'You blocked it.' : NOT_ALLOWED;
   const set: Partial<DeviceView> = {
     trust,
     asks_help: false,
@@ -153,7 +156,7 @@ export function startingHouse(): HouseholdView {
         addresses: ['192.168.1.31:4588'],
         trust: 'guest',
         rtt_ms: 48,
-        unused_because: 'It is a guest. Set its trust to Trusted to let it compute on your prompts.',
+        unused_because: NOT_ALLOWED,
         unused: 'not_allowed',
         facts: { kind: 'desktop', processor: 'Intel Core i5-6500', gpu: null, memory_bytes: 8e9, power: { kind: 'mains' }, temperature: null },
       }),
