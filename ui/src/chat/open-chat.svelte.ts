@@ -38,6 +38,8 @@ export class OpenChat {
   model = $state<string | null>(null);
   /** Whether its replies stay on this computer. */
   onlyHere = $state(false);
+  /** How often somebody asked to find words in it since that was closed; 0 while it is closed. */
+  finding = $state(0);
   /** Replies whose words show who computed them. */
   marked = $state.raw<ReadonlySet<number>>(new Set());
   #messages = $state.raw<MessageView[]>([]);
@@ -140,6 +142,13 @@ export class OpenChat {
     const last = this.steps.findLast((step) => step.message.role === 'assistant')?.message;
     if (last === undefined || this.face(last).stretches.length === 0) return false;
     this.mark(last.id);
+    return true;
+  }
+
+  /** Opens the search in what was said; says whether there is anything. */
+  find(): boolean {
+    if (this.empty) return false;
+    this.finding += 1;
     return true;
   }
 
