@@ -204,6 +204,7 @@ export class OpenChat {
     const { what } = waiting;
     const cut = what.kind === 'more' ? this.#messages.find((message) => message.id === what.message) : undefined;
     const live = new LiveReply(cut && begunOf(cut));
+    live.model = model;
     this.problem = null;
     this.#stopWhenNamed = false;
     this.waiting = waiting;

@@ -92,6 +92,9 @@ export const chat: Strings['chat'] = {
   writing: 'Schreibt eine Antwort',
   copy: 'Kopieren',
   again: 'Noch einmal',
+  againWith: 'Noch einmal, nur diesmal mit',
+  replyMenu: 'Mehr zu dieser Antwort',
+  writtenBy: (model) => `geschrieben von ${model}`,
   menu: {
     title: 'Mehr zu diesem Gespräch',
     find: 'In diesem Gespräch suchen',

@@ -92,6 +92,9 @@ export const chat = {
   writing: 'Writing a reply',
   copy: 'Copy',
   again: 'Again',
+  againWith: 'Again, this once with',
+  replyMenu: 'More for this reply',
+  writtenBy: (model: string) => `written by ${model}`,
   menu: {
     title: 'More for this chat',
     find: 'Find in this chat',
