@@ -117,6 +117,7 @@ export const chat: Strings['chat'] = {
   linkYes: 'Im Browser öffnen',
   image: (alt) => (alt === '' ? '[Bild]' : `[Bild: ${alt}]`),
   copyCode: 'Programmtext kopieren',
+  copyTable: 'Tabelle kopieren',
   code: (language) => (language === '' ? 'Programmtext' : `Programmtext: ${language}`),
   variants: 'Fassungen dieser Antwort',
   variant: (index, count) => `${index}/${count}`,

@@ -117,6 +117,7 @@ export const chat = {
   linkYes: 'Open in browser',
   image: (alt: string) => (alt === '' ? '[picture]' : `[picture: ${alt}]`),
   copyCode: 'Copy code',
+  copyTable: 'Copy table',
   code: (language: string) => (language === '' ? 'Code' : `Code: ${language}`),
   variants: 'Versions of this reply',
   variant: (index: number, count: number) => `${index}/${count}`,
