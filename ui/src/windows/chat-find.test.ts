@@ -21,17 +21,17 @@ it('opens by its key, counts, goes round, says where it is, and gives the focus 
   await vi.waitFor(() => { expect(document.activeElement).toBe(field); });
   expect(count()).toBe('');
   await user.keyboard('GREEN');
-  // Three in the reply that shows, none in its other version.
-  expect(count()).toBe('1 of 3');
-  expect(announcer.text.trim()).toBe('1 of 3');
+  // Five in the reply that shows, none in its other version.
+  expect(count()).toBe('1 of 5');
+  expect(announcer.text.trim()).toBe('1 of 5');
   await user.keyboard('{Enter}');
-  expect(count()).toBe('2 of 3');
+  expect(count()).toBe('2 of 5');
   await user.keyboard('{Shift>}{Enter}{Enter}{/Shift}');
-  expect(count()).toBe('3 of 3');
+  expect(count()).toBe('5 of 5');
   await user.click(screen.getByTestId('find-next'));
-  expect(count()).toBe('1 of 3');
+  expect(count()).toBe('1 of 5');
   await user.click(screen.getByTestId('find-previous'));
-  expect(count()).toBe('3 of 3');
+  expect(count()).toBe('5 of 5');
   await user.type(field, 'xyz');
   expect([count(), announcer.text.trim()]).toEqual(['Not found', 'Not found']);
   expect((screen.getByTestId('find-next') as HTMLButtonElement).disabled).toBe(true);
