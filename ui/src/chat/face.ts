@@ -31,6 +31,8 @@ export interface ReplyFace {
   shared: readonly string[];
   wordsPerSecond: number | null;
   finish: MessageFinish;
+  /** The name of the model that writes it, or wrote it; null where that is not known. */
+  model: string | null;
   /** How it was made in the end, with who did what. */
   summary: ReplySummary | null;
   /** Who computed which words; empty where that is not known. */
@@ -66,6 +68,7 @@ export function faceOf(message: MessageView): ReplyFace {
     shared: summary?.shared ?? [],
     wordsPerSecond: summary === null ? null : summarySpeed(summary, saidAndThought(message)),
     finish,
+    model: summary?.model ?? null,
     summary,
     stretches: stretchesOf(message),
   };

@@ -29,7 +29,7 @@ export class Follow {
   readonly attach = (element: HTMLElement): (() => void) => {
     this.#element = element;
     const onScroll = () => {
-      this.atEnd = element.scrollHeight - element.scrollTop - element.clientHeight < NEAR_PX;
+      this.atEnd = isAtEnd(element);
       if (this.#anchors) this.#anchor = anchorOf(element);
     };
     if (this.#anchors) element.style.setProperty('overflow-anchor', 'none');
@@ -86,6 +86,14 @@ export class Follow {
     this.atEnd = true;
   }
 
+  /** The reader goes to another place: the end is not kept in view on the way, but where that is the end. */
+  leave(): void {
+    this.atEnd = false;
+    requestAnimationFrame(() => {
+      if (this.#element !== null) this.atEnd = isAtEnd(this.#element);
+    });
+  }
+
   /** To the end by a button that is gone there: the focus goes to the list, so that the next Tab goes on from here. */
   askedToEnd(): void {
     this.toEnd();
@@ -96,6 +104,10 @@ export class Follow {
   #observer(): ResizeObserver {
     return (this.#resized ??= new ResizeObserver(this.settle));
   }
+}
+
+function isAtEnd({ scrollHeight, scrollTop, clientHeight }: HTMLElement): boolean {
+  return scrollHeight - scrollTop - clientHeight < NEAR_PX;
 }
 
 /** The uppermost article that is in view; null where there is none, as in the middle of what is not mounted. */

@@ -36,6 +36,8 @@ export class LiveReply implements ReplyFace {
   summary = $state.raw<ReplySummary | null>(null);
   wordsPerSecond = $state<number | null>(null);
   finish = $state<MessageFinish>('running');
+  /** The model that was asked. */
+  model: string | null = null;
   /** Who computed it so far; for a reply that ends without a summary. */
   path = $state.raw<PathView | null>(null);
   stretches = $state.raw<readonly StretchView[]>([]);

@@ -38,6 +38,8 @@ export class OpenChat {
   model = $state<string | null>(null);
   /** Whether its replies stay on this computer. */
   onlyHere = $state(false);
+  /** How often somebody asked to find words in it since that was closed; 0 while it is closed. */
+  finding = $state(0);
   /** Replies whose words show who computed them. */
   marked = $state.raw<ReadonlySet<number>>(new Set());
   #messages = $state.raw<MessageView[]>([]);
@@ -143,6 +145,13 @@ export class OpenChat {
     return true;
   }
 
+  /** Opens the search in what was said; says whether there is anything. */
+  find(): boolean {
+    if (this.empty) return false;
+    this.finding += 1;
+    return true;
+  }
+
   /** Stops the reply, also one that waits for its turn. */
   async stop(): Promise<void> {
     if (this.waiting !== null) this.#stopWhenNamed = true;
@@ -195,6 +204,7 @@ export class OpenChat {
     const { what } = waiting;
     const cut = what.kind === 'more' ? this.#messages.find((message) => message.id === what.message) : undefined;
     const live = new LiveReply(cut && begunOf(cut));
+    live.model = model;
     this.problem = null;
     this.#stopWhenNamed = false;
     this.waiting = waiting;

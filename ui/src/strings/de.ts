@@ -463,6 +463,8 @@ export const de: Strings = {
     title: 'Tastatur',
     newChat: 'Neues Gespräch',
     search: 'Gespräche durchsuchen',
+    find: 'In diesem Gespräch suchen',
+    print: 'Dieses Gespräch drucken',
     prompt: 'Zum Nachrichtenfeld',
     marks: 'Wörter der letzten Antwort nach Gerät kennzeichnen',
     editLast: 'Letzte Nachricht ändern (im leeren Feld)',

@@ -478,6 +478,8 @@ export const en = {
     title: 'Keyboard',
     newChat: 'New chat',
     search: 'Search chats',
+    find: 'Find in this chat',
+    print: 'Print this chat',
     prompt: 'Go to the message field',
     marks: 'Mark the words of the last reply by device',
     editLast: 'Edit the last message (in the empty field)',

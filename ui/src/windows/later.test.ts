@@ -3,8 +3,8 @@ import { render, screen } from '@testing-library/svelte';
 import userEvent from '@testing-library/user-event';
 import { createRawSnippet } from 'svelte';
 import { expect, it, vi } from 'vitest';
-import { part } from './parts';
 import Later from '../kit/Later.svelte';
+import { part } from '../kit/part';
 
 it('shows a part once it is there, and says where it cannot be loaded', async () => {
   const load = vi.fn<() => Promise<{ default: string }>>()

@@ -1,17 +1,6 @@
 /** The pages beside the first one. Each is loaded when it is opened, and then kept. */
+import { part } from '../kit/part';
 import type { PageName } from './pages';
-
-/** Loads a part once. One that could not be loaded is tried again the next time. */
-export function part<Part>(load: () => Promise<{ default: Part }>): () => Promise<Part> {
-  let kept: Promise<Part> | null = null;
-  return () => {
-    kept ??= load().then((module) => module.default, (thrown: unknown) => {
-      kept = null;
-      throw thrown;
-    });
-    return kept;
-  };
-}
 
 export const PARTS = {
   devices: part(() => import('../devices/HouseholdPage.svelte')),

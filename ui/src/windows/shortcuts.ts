@@ -1,7 +1,7 @@
 /** The window's keys, in one list: what they do and what the cheat sheet says of them. Pure. */
 import { t } from '../strings';
 
-export type Action = 'new-chat' | 'search' | 'prompt' | 'marks' | 'undo' | 'stop' | 'help' | 'quit';
+export type Action = 'new-chat' | 'search' | 'find' | 'print' | 'prompt' | 'marks' | 'undo' | 'stop' | 'help' | 'quit';
 
 interface Shortcut {
   action: Action;
@@ -14,6 +14,8 @@ interface Shortcut {
 const SHORTCUTS: readonly Shortcut[] = [
   { action: 'new-chat', key: 'n', modified: true },
   { action: 'search', key: 'k', modified: true },
+  { action: 'find', key: 'f', modified: true },
+  { action: 'print', key: 'p', modified: true },
   { action: 'prompt', key: 'l', modified: true },
   { action: 'marks', key: 'd', modified: true },
   { action: 'undo', key: 'z', modified: true },
@@ -21,6 +23,9 @@ const SHORTCUTS: readonly Shortcut[] = [
   { action: 'quit', key: 'q', modified: true },
   { action: 'help', key: '/', modified: true },
 ];
+
+/** What is not meant where Shift is held, too. */
+const PLAIN: readonly Action[] = ['undo', 'find', 'print'];
 
 /** What the cheat sheet shows: a meaning and the keys to press together. */
 export interface SheetRow {
@@ -30,10 +35,11 @@ export interface SheetRow {
 
 /** The rows of the cheat sheet, in the language in use; the field's own keys first. */
 export function sheetRows(mac: boolean): SheetRow[] {
-  const modifier = mac ? t.keys.command : t.keys.ctrl;
   const meanings: Record<Action, string> = {
     'new-chat': t.keys.newChat,
     search: t.keys.search,
+    find: t.keys.find,
+    print: t.keys.print,
     prompt: t.keys.prompt,
     marks: t.keys.marks,
     undo: t.keys.undo,
@@ -41,16 +47,22 @@ export function sheetRows(mac: boolean): SheetRow[] {
     quit: t.keys.quit,
     help: t.keys.help,
   };
-  const printed = (key: string) => (key === 'Escape' ? t.keys.escape : key.toUpperCase());
   return [
     { meaning: t.keys.send, keys: [t.keys.enter] },
     { meaning: t.keys.newLine, keys: [t.keys.shift, t.keys.enter] },
     { meaning: t.keys.editLast, keys: [t.keys.up] },
-    ...SHORTCUTS.map(({ action, key, modified }) => ({
-      meaning: meanings[action],
-      keys: modified ? [modifier, printed(key)] : [printed(key)],
-    })),
+    ...SHORTCUTS.map((shortcut) => ({ meaning: meanings[shortcut.action], keys: printed(shortcut, mac) })),
   ];
+}
+
+/** The keys of an action, as they are printed on them. */
+export function keysOf(action: Action, mac: boolean): string[] {
+  return SHORTCUTS.filter((shortcut) => shortcut.action === action).flatMap((shortcut) => printed(shortcut, mac));
+}
+
+function printed({ key, modified }: Shortcut, mac: boolean): string[] {
+  const name = key === 'Escape' ? t.keys.escape : key.toUpperCase();
+  return modified ? [mac ? t.keys.command : t.keys.ctrl, name] : [name];
 }
 
 type Key = Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'altKey' | 'shiftKey' | 'isComposing'>;
@@ -61,8 +73,9 @@ export function actionOf(event: Key, mac: boolean): Action | null {
   const modified = mac ? event.metaKey : event.ctrlKey;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const found = SHORTCUTS.find((shortcut) => shortcut.key === key && shortcut.modified === modified);
-  // With Shift it is the opposite.
-  return found === undefined || (found.action === 'undo' && event.shiftKey) ? null : found.action;
+  // With Shift they mean something else: the opposite, or what the system does with them.
+  const isOther = event.shiftKey && found !== undefined && PLAIN.includes(found.action);
+  return found === undefined || isOther ? null : found.action;
 }
 
 /** Whether the keys of a Mac are meant. */

@@ -3,6 +3,7 @@ import { flushSync } from 'svelte';
 import { MediaQuery } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import { ChatDesk } from '../chat/desk.svelte';
+import { printOpen } from '../chat/printing';
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { Problem } from '../generated/Problem';
 import { announcer } from '../kit/announcer.svelte';
@@ -229,6 +230,10 @@ export class WindowState {
         this.sideBar = true;
         focus('search-chats');
         return true;
+      case 'find':
+        return this.page === 'chat' && this.desk.current.find();
+      case 'print':
+        return this.page === 'chat' && this.house !== null && printOpen(this.desk, this.house);
       case 'prompt':
         this.show('chat');
         focus('prompt');
