@@ -34,7 +34,7 @@ export function foldedAt(text: string): Folded {
   let place = 0;
   for (const one of text) {
     const compared = folded(one);
-    for (let unit = 0; unit < compared.length; unit += 1) at.push(place);
+    at.push(...Array.from({ length: compared.length }, () => place));
     result += compared;
     place += one.length;
   }

@@ -15,7 +15,7 @@ it('says what this computer lends at most, and nothing while it lends nothing', 
   expect(memoryHere({ ...HOUSE, settings, me: { ...me, memory_bytes: null } })).toEqual([{ text: 'Lends up to 2 GB', bar: [] }]);
   const none = [{ text: 'Lends none now', bar: [] }];
   expect(memoryHere({ ...HOUSE, sharing: { ...HOUSE.sharing, on: false } })).toEqual(none);
-  expect(memoryHere({ ...HOUSE, sharing: { ...HOUSE.sharing, paused: { reason: 'owner', until: null } } })).toEqual(none);
+  expect(memoryHere({ ...HOUSE, sharing: { ...HOUSE.sharing, paused: { reason: 'owner', sentence: '', until: null } } })).toEqual(none);
 });
 
 it('has a line for each graphics card with a memory of its own, and none for one that says nothing', () => {
