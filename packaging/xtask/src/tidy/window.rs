@@ -21,6 +21,9 @@ const HANDLER: &str = "src-tauri/src/app.rs";
 const PAGES: &str = "ui/src/backend/tauri.ts";
 const CONFIGURATION: &str = "src-tauri/tauri.conf.json";
 
+/// What the page may ask of the system itself: `window.print()`, which macOS has through Tauri alone.
+const SYSTEM: &str = "core:webview:allow-print";
+
 /// All that a page of this program may be made of. In particular no inline scripts or styles, no
 /// `eval`, no data and no address.
 const SOURCES: &[&str] = &["'self'", "'none'", "ipc:", "http://ipc.localhost"];
@@ -82,7 +85,7 @@ fn permissions(text: &str) -> BTreeSet<String> {
         },
         None => permission.to_string(),
     };
-    granted.iter().map(command).collect()
+    granted.iter().filter(|it| it.as_str() != Some(SYSTEM)).map(command).collect()
 }
 
 /// `commands::turned_to`, one after the other.
@@ -161,6 +164,10 @@ mod tests {
     #[test]
     fn three_lists_that_agree_and_a_strict_policy_say_nothing() {
         assert_eq!(sentences(GRANTED, ANSWERED, ASKED, STRICT), [""; 0]);
+        let prints = GRANTED.replace("[", "[\"core:webview:allow-print\", ");
+        assert_eq!(sentences(&prints, ANSWERED, ASKED, STRICT), [""; 0]);
+        let closes = GRANTED.replace("[", "[\"core:window:allow-close\", ");
+        assert_eq!(sentences(&closes, ANSWERED, ASKED, STRICT).len(), 2);
         assert_eq!(check(&Tree::of(&[("README.md", "")])), []);
     }
 
