@@ -29,10 +29,12 @@ EMBER = Path(__file__).parents[2] / "crates" / "nook-store" / "ember" / "ember-q
 # body hides what is too much, and the pages scroll in parts of their own.
 TOO_WIDE = """
 const mayScroll = (at) =>
-  at.matches("pre, input, select, .spoken") || at.querySelector(":scope > table") !== null;
+  at.matches("pre, input, select") || at.querySelector(":scope > table") !== null;
 return [...document.querySelectorAll("html, body, body *")].filter((at) => {
   if (at.clientWidth === 0 || at.scrollWidth <= at.clientWidth + 1 || mayScroll(at)) return false;
   const style = getComputedStyle(at);
+  // For readers alone.
+  if (style.clipPath === "inset(50%)") return false;
   const isFrame = at.matches("html, body") || style.overflowX !== "visible";
   return isFrame && style.textOverflow !== "ellipsis";
 }).map((at) => at.outerHTML.slice(0, 100));
