@@ -22,8 +22,6 @@ export class Follow {
   atEnd = $state(true);
   #element: HTMLElement | null = null;
   #anchor: Anchor | null = null;
-  /** Where this has put the list itself: its anchor stays what the reader left, or roundings would add up. */
-  #placed: number | null = null;
   #resized: ResizeObserver | null = null;
   readonly #anchors = !CSS.supports('overflow-anchor', 'auto');
 
@@ -32,9 +30,7 @@ export class Follow {
     this.#element = element;
     const onScroll = () => {
       this.atEnd = isAtEnd(element);
-      if (!this.#anchors || element.scrollTop === this.#placed) return;
-      this.#placed = null;
-      this.#anchor = anchorOf(element);
+      if (this.#anchors) this.#anchor = anchorOf(element);
     };
     if (this.#anchors) element.style.setProperty('overflow-anchor', 'none');
     // Watches what is inside, because the frame itself keeps its size while the words grow.
@@ -70,9 +66,7 @@ export class Follow {
     if (!this.#anchors) return;
     if (this.#anchor?.article.isConnected) {
       const shift = topOf(this.#anchor.article, this.#element) - this.#anchor.top;
-      if (Math.abs(shift) < SHIFT_MIN_PX) return;
-      this.#element.scrollTop += shift;
-      this.#placed = this.#element.scrollTop;
+      if (Math.abs(shift) >= SHIFT_MIN_PX) this.#element.scrollTop += shift;
     } else {
       this.#anchor = anchorOf(this.#element);
     }
