@@ -132,6 +132,7 @@ def test_sharing_begins_only_when_it_is_switched_on_and_says_within_which_limits
     wait_until(lambda: checked(window, "quiet-hours") == "true", "quiet hours on the page")
     window.click("quiet-hours")
     wait_until(lambda: "quiet_hours" not in text_of_settings(story), "no quiet hours")
+    wait_until(lambda: checked(window, "quiet-hours") == "false", "none on the page")
 
 
 def test_it_starts_at_login_only_when_that_is_switched_on_and_then_hidden(story: Story) -> None:

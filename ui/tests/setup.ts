@@ -1,6 +1,7 @@
-/** Before each test: an empty page, empty storage, and what happy-dom leaves out. */
+/** Before each test: an empty page and empty storage. After each file: no message whose time still runs. */
 import { cleanup, configure } from '@testing-library/svelte';
-import { afterEach, vi } from 'vitest';
+import { afterAll, afterEach, vi } from 'vitest';
+import { toasts } from '../src/kit/toasts.svelte';
 
 /** Only what never comes is waited for so long; a busy machine may take a good part of it. */
 const PATIENCE_MS = 120_000;
@@ -14,3 +15,6 @@ afterEach(() => {
   cleanup();
   localStorage.clear();
 });
+
+// Its clock would go on when there is no page any more.
+afterAll(() => toasts.finish());

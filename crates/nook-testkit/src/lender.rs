@@ -56,6 +56,8 @@ pub struct Recorded {
     pub opens: Vec<Open>,
     /// The chunks of activations, both ways.
     pub activations: Vec<Bytes>,
+    /// Calls that were served to their end.
+    pub calls_ended: u32,
 }
 
 /// What a helper may answer instead of what it computed.
@@ -161,6 +163,23 @@ impl Lender {
             tokio::time::sleep(LOOK).await;
         }
         Ok(())
+    }
+
+    /// Waits until the other device has compared what this one computes with its own, which it
+    /// does once nobody has asked anything for a moment: what is answered later is not found wrong
+    /// before a reply depends on it. To be called before the first reply.
+    pub async fn until_compared(&self) -> anyhow::Result<()> {
+        let end = clock::now() + SENT_LIMIT;
+        while self.recorded().calls_ended == 0 {
+            anyhow::ensure!(clock::now() < end, "nothing was compared within {SENT_LIMIT:?}");
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Begins the record anew.
+    pub fn forget(&self) {
+        *self.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Recorded::default();
     }
 
     /// Everything so far.
@@ -348,6 +367,8 @@ impl Desk {
         }
         to_guest.into_inner().close(None);
         to_worker.close(None);
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.calls_ended = recorded.calls_ended.saturating_add(1);
     }
 }
 

@@ -35,6 +35,8 @@ from nodes import free_port, is_open, processes, write_settings
 LEAVE_SECONDS = 60
 # Longest wait for the answer of a node.
 ANSWER_SECONDS = 60
+# Between two looks at the place of an element.
+STILL_SECONDS = 0.05
 WINDOW_TITLE = "Inglenook"
 # What stands in the settings, one section at a time.
 SECTIONS = ["settings", "sharing", "privacy", "port", "checks"]
@@ -283,8 +285,8 @@ class Window:
         return results[0]
 
     def click(self, test_id: str) -> None:
-        """Clicks an element."""
-        self.done(lambda: self.find(test_id).click())
+        """Clicks an element once it stands still: the driver clicks where it was."""
+        self.done(lambda: still(self.find(test_id)).click())
 
     def go_to(self, page: str) -> None:
         """To a place of the side bar, or to a section of the settings: the one way to a page."""
@@ -357,6 +359,18 @@ class Window:
         path = out() / f"{name}.png"
         assert self.driver.save_screenshot(str(path)), path
         return path
+
+
+def still(element: WebElement) -> WebElement:
+    """The element, once two looks have found it at the same place."""
+
+    def stands() -> bool:
+        before = element.rect
+        time.sleep(STILL_SECONDS)
+        return element.rect == before
+
+    wait_until(stands, "an element to stand still")
+    return element
 
 
 def windows() -> list[str]:

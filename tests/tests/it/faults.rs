@@ -293,6 +293,8 @@ async fn f1_a_helper_that_is_gone_between_a_prompt_and_its_answer_changes_nothin
     let wish = Wish::text(&LONG.repeat(24), 24);
     let undisturbed = asking.answer(&wish.clone().alone()).await?;
     let helper = Lender::start(FIRST, asking, LayerRange::with_len(1, 4)).await?;
+    helper.until_compared().await?;
+    helper.forget();
     helper.answer_with(Some(Garbage::Trickle));
     let reply = asking.reply(&wish).await?;
     helper.until_sent(Kind::Chunk).await?;

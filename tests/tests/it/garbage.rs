@@ -32,6 +32,7 @@ async fn checking(
     let house = Household::apart_with_test(plans).await?.all_share().await?;
     let asking = house.asking();
     let lender = Lender::start(BROKEN, asking, broken).await?;
+    lender.until_compared().await?;
     Ok((house, lender))
 }
 
@@ -159,6 +160,7 @@ async fn t9_no_word_of_a_helper_that_is_contradicted_is_shown_where_the_first_on
         let house = Household::apart_with_test(plans).await?.all_share().await?;
         let asking = house.asking();
         let lender = Lender::start(BROKEN, asking, LayerRange::with_len(3, 2)).await?;
+        lender.until_compared().await?;
         let undisturbed = asking.answer(&wish().alone()).await?;
         // The check of devices that are right costs a moment and changes nothing.
         let other = || Wish::text("The little fox went to", 12).over(ActivationDtype::F32);

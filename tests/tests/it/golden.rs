@@ -71,6 +71,7 @@ async fn who_was_contradicted_is_asked_nothing_until_it_has_been_compared() -> a
     let house = Household::strangers([NodePlan::new(ASKING).with(checks, "1000")]).await?;
     let asking = house.asking();
     let lender = Lender::start(HELPER, asking, LayerRange::with_len(1, 4)).await?;
+    lender.until_compared().await?;
     let wish = Wish::text("Once upon a time", 24);
     let alone = asking.answer(&wish.clone().alone()).await?;
     let first = asking.answer(&wish).await?;
