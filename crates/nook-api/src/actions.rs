@@ -168,7 +168,7 @@ actions! {
         found_models as FoundModels() -> Vec<FoundView>, for [Window, Control];
     }
     group Chats in ChatCommand: "Kept conversations." {
-        /// Conversations that are kept, newest first.
+        /// Conversations that are kept: pinned ones, newest first, archived ones.
         conversations as Conversations(
             /// Only those that hold all of these words; absent: all.
             search: Option<String>,
@@ -213,6 +213,18 @@ actions! {
             /// Whether it stands there.
             pinned: bool,
         ) -> (), for [Window];
+        /// Puts a conversation away, behind all others, or back among them.
+        archive_conversation as ArchiveConversation(
+            /// Which conversation.
+            conversation: i64,
+            /// Whether it is put away.
+            archived: bool,
+        ) -> (), for [Window];
+        /// Begins a conversation with a copy of what was said up to a message; returns its number.
+        branch_conversation as BranchConversation(
+            /// The last message of the copy.
+            message: i64,
+        ) -> i64, for [Window];
         /// A conversation as the text of a file.
         export_conversation as ExportConversation(
             /// Which conversation.

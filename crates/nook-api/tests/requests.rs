@@ -36,6 +36,8 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
             "instruct_conversation",
             "confine_conversation",
             "pin_conversation",
+            "archive_conversation",
+            "branch_conversation",
             "import_conversation",
             "set_name",
             "renew_port_key",

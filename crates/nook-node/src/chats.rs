@@ -13,8 +13,8 @@ mod telling_apart;
 mod turns;
 
 use nook_api::ChatCommand;
-use nook_base::ErrorCode;
 use nook_base::tasks::Tasks;
+use nook_base::{ErrorCode, clock};
 use nook_store::{
     Chats, ChatsError, ConversationEntry, ConversationId, Finish, KeptThought, LISTED_MAX, Message,
     MessageId, Role,
@@ -138,6 +138,20 @@ impl ChatBook {
                     books.of(id).pin(id, pinned).map_err(told)
                 })
             }
+            ChatCommand::ArchiveConversation { conversation, archived, answer } => {
+                self.answer(answer, move |books| {
+                    let id = ConversationId(conversation);
+                    books.of(id).archive(id, archived).map_err(told)
+                })
+            }
+            ChatCommand::BranchConversation { message, answer } => {
+                self.answer(answer, move |books| {
+                    let now = clock::unix_seconds();
+                    // What is not kept has one end, and is gone with it.
+                    let made = books.kept.branch(MessageId(message), now).map_err(told)?;
+                    Ok(made.0)
+                })
+            }
             ChatCommand::ExportConversation { conversation, form, answer } => {
                 self.answer(answer, move |books| {
                     let id = ConversationId(conversation);
@@ -243,6 +257,7 @@ fn conversation_view(entry: ConversationEntry, excerpt: Option<String>) -> Conve
         instructions: entry.instructions.0,
         only_here: entry.only_here,
         pinned: entry.pinned,
+        archived: entry.archived,
         excerpt,
     }
 }
@@ -311,6 +326,7 @@ fn told(error: ChatsError) -> NodeError {
     let code = match &error {
         ChatsError::NoConversation | ChatsError::NoMessage => ErrorCode::NotFound,
         ChatsError::TooLong { .. } => ErrorCode::TooLong,
+        ChatsError::Running => ErrorCode::Busy,
         _ => ErrorCode::BadRequest,
     };
     let wording = match &error {

@@ -10,6 +10,7 @@
 //! the disk. Times are arguments. Texts are [`Sensitive`]: no log shows them.
 
 mod arrangement;
+mod branching;
 mod importing;
 mod rows;
 mod schema;
@@ -105,6 +106,8 @@ pub struct ConversationEntry {
     pub only_here: bool,
     /// Whether the person keeps it before all others.
     pub pinned: bool,
+    /// Whether the person has put it away; nobody who has pinned it has.
+    pub archived: bool,
 }
 
 /// A conversation with all its branches.
@@ -169,6 +172,9 @@ pub enum ChatsError {
     /// Only a running reply can be written to or ended.
     #[error("this reply has ended already")]
     NotRunning,
+    /// What is still being written has no end to go on from.
+    #[error("this reply is still being written; wait until it has ended, or stop it")]
+    Running,
     /// Only a reply that was cut can go on.
     #[error("this message is whole; only a reply that was cut can go on")]
     NotCut,
@@ -263,9 +269,11 @@ impl Chats {
         Ok(ConversationId(self.database.last_insert_rowid()))
     }
 
-    /// The conversations, pinned ones first and then the last changed, at most `limit` of them and [`LISTED_MAX`].
+    /// The conversations, at most `limit` of them and [`LISTED_MAX`]: pinned ones first, then the last
+    /// changed, archived ones at the end.
     pub fn list(&self, limit: u32) -> Result<Vec<ConversationEntry>, ChatsError> {
-        let sql = format!("{ENTRY} ORDER BY pinned DESC, changed DESC, id DESC LIMIT ?1");
+        let order = "pinned DESC, archived, changed DESC, id DESC";
+        let sql = format!("{ENTRY} ORDER BY {order} LIMIT ?1");
         self.told(collect(&self.database, &sql, [limit.min(LISTED_MAX)], entry))
     }
 
@@ -440,7 +448,9 @@ impl Chats {
         let id = transaction.last_insert_rowid();
         transaction
             .execute(
-                "UPDATE conversation SET leaf = ?2, changed = max(changed, ?3) WHERE id = ?1",
+                // Where somebody talks, nothing is put away.
+                "UPDATE conversation SET leaf = ?2, changed = max(changed, ?3), archived = 0
+                 WHERE id = ?1",
                 params![conversation.0, id, stamp(now)],
             )
             .map_err(told)?;

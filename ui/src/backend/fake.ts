@@ -39,7 +39,7 @@ import { changed } from './fake/settings';
 import { measuredOf } from './fake/measured';
 import { longPast, pipelineOf, recall } from './fake/past';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
-import { searched } from './fake/search';
+import { branchOf, searched } from './fake/search';
 
 export interface FakeOptions {
   /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
@@ -262,26 +262,25 @@ export class FakeBackend extends NodeCalls implements Shell {
     return found ? Promise.resolve(structuredClone(found)) : refuse('not_found', 'That chat is gone.');
   }
 
-  override renameConversation(conversation: number, title: string): Promise<void> {
-    return this.#arrange(conversation, { title });
-  }
-
   override deleteConversation(conversation: number): Promise<void> {
     this.#conversations = this.#conversations.filter((c) => c.id !== conversation);
     this.#messages.delete(conversation);
     return Promise.resolve();
   }
 
-  override instructConversation(conversation: number, instructions: string): Promise<void> {
-    return this.#arrange(conversation, { instructions });
-  }
+  override renameConversation(id: number, title: string) { return this.#arrange(id, { title }); }
+  override instructConversation(id: number, instructions: string) { return this.#arrange(id, { instructions }); }
+  override confineConversation(id: number, reach: Reach) { return this.#arrange(id, { only_here: reach === 'this_device' }); }
+  override pinConversation(id: number, pinned: boolean) { return this.#arrange(id, pinned ? { pinned, archived: false } : { pinned }); }
+  override archiveConversation(id: number, archived: boolean) { return this.#arrange(id, archived ? { archived, pinned: false } : { archived }); }
 
-  override confineConversation(conversation: number, reach: Reach): Promise<void> {
-    return this.#arrange(conversation, { only_here: reach === 'this_device' });
-  }
-
-  override pinConversation(conversation: number, pinned: boolean): Promise<void> {
-    return this.#arrange(conversation, { pinned });
+  override branchConversation(message: number): Promise<number> {
+    const copied = branchOf(this.#messages, message);
+    if (copied.length === 0) return refuse('not_found', 'That message is gone.');
+    const id = this.#begin('');
+    let parent: number | null = null;
+    for (const old of copied) parent = this.#copy(id, parent, old).id;
+    return Promise.resolve(id);
   }
 
   #arrange(conversation: number, change: Partial<ConversationView>): Promise<void> {
@@ -556,7 +555,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   #begin(text: string): number {
     const id = this.#nextId++;
     this.#conversations.push({ id, title: text.split(/\s+/).slice(0, 6).join(' '), updated: now(),
-      instructions: '', only_here: false, pinned: false, excerpt: null });
+      instructions: '', only_here: false, pinned: false, archived: false, excerpt: null });
     this.#messages.set(id, []);
     return id;
   }
@@ -565,8 +564,12 @@ export class FakeBackend extends NodeCalls implements Shell {
     const message: MessageView = { id: this.#nextId++, parent, role, text, thought: null, created: now(), finish: 'complete', summary: null,
       path: null, stretches: [], cut_because: null, cut_code: null };
     this.#messages.get(conversation)?.push(message);
-    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now() } : c));
+    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now(), archived: false } : c));
     return message;
+  }
+
+  #copy(conversation: number, parent: number | null, { role, text, finish, summary, stretches }: MessageView): MessageView {
+    return Object.assign(this.#keep(conversation, parent, role, text), { finish, summary, stretches });
   }
 
   #remember(): void {

@@ -62,6 +62,16 @@ export class ChatList {
     await this.#change(this.#backend.pinConversation(id, pinned), () => undefined);
   }
 
+  /** Puts a chat away, or back among the others; resolves to whether that was done. */
+  async archive(id: number, archived: boolean): Promise<boolean> {
+    return this.#change(this.#backend.archiveConversation(id, archived), () => undefined);
+  }
+
+  /** Whether a chat is pinned, and whether it is put away; undefined where the list does not have it. */
+  kept(id: number): ConversationView | undefined {
+    return this.#found.find((chat) => chat.id === id);
+  }
+
   /** Takes a chat out of the list, before it is deleted. */
   hide(id: number): void {
     this.#hidden.add(id);
@@ -91,23 +101,37 @@ export class ChatList {
     return null;
   }
 
+  /** All titles that are known. */
+  get titles(): ReadonlySet<string> {
+    return new Set(this.#titles.values());
+  }
+
   titleOf(id: number | null): string | undefined {
     return id === null ? undefined : this.#titles.get(id);
   }
 
-  async #change(work: Promise<void>, done: () => void): Promise<void> {
+  async #change(work: Promise<void>, done: () => void): Promise<boolean> {
     try {
       await work;
     } catch (thrown) {
       this.problem = Refusal.sentence(thrown);
-      return;
+      return false;
     }
     done();
     await this.load();
+    return true;
   }
 }
 
-/** What is pinned, and the other chats by day. `now` and the result are in local days, as the person counts them. */
+/** The title of a chat that goes on from within another one: the next number behind it that no chat has. */
+export function branchTitle(title: string, taken: ReadonlySet<string>): string {
+  const stem = title.replace(/ \(\d{1,4}\)$/, '');
+  let number = 2;
+  while (taken.has(`${stem} (${String(number)})`)) number += 1;
+  return `${stem} (${String(number)})`;
+}
+
+/** What is pinned, and the other chats by day; none that is put away. `now` and the result are in local days, as the person counts them. */
 export function byDay(chats: readonly ConversationView[], now: Date): DayGroup[] {
   const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime() / 1000;
   const limits: [number, string][] = [
@@ -118,7 +142,7 @@ export function byDay(chats: readonly ConversationView[], now: Date): DayGroup[]
   ];
   const groups = limits.map(([since, name], index) => {
     const until = limits[index - 1]?.[0] ?? Infinity;
-    return { name, chats: chats.filter((chat) => !chat.pinned && chat.updated >= since && chat.updated < until) };
+    return { name, chats: chats.filter((chat) => !chat.pinned && !chat.archived && chat.updated >= since && chat.updated < until) };
   });
   groups.unshift({ name: t.chats.pinned, chats: chats.filter(({ pinned }) => pinned) });
   return groups.filter((group) => group.chats.length > 0);

@@ -1,10 +1,10 @@
 /** Promises of the list of conversations. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
-import { byDay, ChatList } from './chat-list.svelte';
+import { branchTitle, byDay, ChatList } from './chat-list.svelte';
 
 /** What does not matter for days. */
-const REST = { title: '', instructions: '', only_here: false, pinned: false, excerpt: null };
+const REST = { title: '', instructions: '', only_here: false, pinned: false, archived: false, excerpt: null };
 
 beforeEach(() => { vi.useFakeTimers(); });
 afterEach(() => { vi.useRealTimers(); });
@@ -26,6 +26,18 @@ it('has a group of its own for what is pinned, whenever it was', () => {
   const long = { ...REST, id: 1, pinned: true, updated: 0 };
   const groups = byDay([long, { ...REST, id: 2, updated: noon.getTime() / 1000 }], noon);
   expect(groups.map((g) => [g.name, g.chats.map((c) => c.id)])).toEqual([['Pinned', [1]], ['Today', [2]]]);
+});
+
+it('has what is put away in no group', () => {
+  const chats = [{ ...REST, id: 1, archived: true, updated: 0 }, { ...REST, id: 2, updated: 0 }];
+  expect(byDay(chats, new Date()).flatMap((g) => g.chats.map((c) => c.id))).toEqual([2]);
+});
+
+it('numbers the chats that go on from within another one', () => {
+  expect(branchTitle('Soup', new Set(['Soup']))).toBe('Soup (2)');
+  expect(branchTitle('Soup (2)', new Set(['Soup', 'Soup (2)']))).toBe('Soup (3)');
+  expect(branchTitle('Soup (2)', new Set(['Soup (2)', 'Soup (3)']))).toBe('Soup (4)');
+  expect(branchTitle('Moon landing (1969)', new Set(['Moon landing (1969)']))).toBe('Moon landing (2)');
 });
 
 it('keeps what is pinned', async () => {

@@ -5,7 +5,7 @@ import type { HouseholdView } from '../generated/HouseholdView';
 import { toasts } from '../kit/toasts.svelte';
 import { t } from '../strings';
 import { FILES_MAX, isLong, join, pasted, PUT_BACK_CHARACTERS_MAX, read, type Attachment } from './attachments';
-import { ChatList } from './chat-list.svelte';
+import { branchTitle, ChatList } from './chat-list.svelte';
 import { Coming } from './coming.svelte';
 import { Deletions } from './deletions';
 import { Drafts } from './drafts';
@@ -208,6 +208,36 @@ export class ChatDesk {
     } catch (thrown) {
       this.list.problem = t.chats.importFailed(Refusal.sentence(thrown));
     }
+  }
+
+  /** Puts a chat away; `back` is told when that was taken back. */
+  async archive(id: number, back: () => void = () => undefined): Promise<void> {
+    const title = this.list.titleOf(id) ?? t.chat.untitled;
+    if (!(await this.list.archive(id, true))) return;
+    const open = this.current.id === id ? this.current : null;
+    if (open !== null) this.#show(this.#make(null));
+    const act = (): void => {
+      if (open !== null && this.#isUntouched()) this.#reopen(open);
+      void this.list.archive(id, false).then(back);
+    };
+    toasts.say({ text: t.chats.archived(title), icon: 'archive', undo: { name: t.chats.bringBack(title), act } });
+  }
+
+  /** Begins a chat with a copy of the open one up to `message`, and opens it. */
+  async branch(message: number): Promise<void> {
+    const from = this.current;
+    const title = branchTitle(this.list.titleOf(from.id) ?? t.chat.untitled, this.list.titles);
+    try {
+      const id = await this.#backend.branchConversation(message);
+      this.#models.keep(id, from.model);
+      await this.list.rename(id, title);
+      await this.list.load();
+      await this.open(id);
+    } catch (thrown) {
+      toasts.say({ text: Refusal.sentence(thrown), icon: 'warn', isProblem: true });
+      return;
+    }
+    toasts.say({ text: t.chats.branched, icon: 'branch' });
   }
 
   /** Loads the list, and deletes what was to be deleted when the window was there last. */

@@ -29,6 +29,10 @@ only_here: boolean,
  */
 pinned: boolean, 
 /**
+ * Whether the person has put it away.
+ */
+archived: boolean, 
+/**
  * Text around the words that were looked for; absent where the title holds them, or nothing
  * was looked for.
  */

@@ -118,7 +118,7 @@ export abstract class NodeCalls {
     return this.call<'found_models'>({ action: 'found_models' });
   }
 
-  /** Conversations that are kept, newest first. */
+  /** Conversations that are kept: pinned ones, newest first, archived ones. */
   conversations(search: Ask<'conversations'>['search']): Promise<Answer<'conversations'>> {
     return this.call<'conversations'>({ action: 'conversations', search });
   }
@@ -151,6 +151,16 @@ export abstract class NodeCalls {
   /** Puts a conversation before all others in the list, or back among them. */
   pinConversation(conversation: Ask<'pin_conversation'>['conversation'], pinned: Ask<'pin_conversation'>['pinned']): Promise<Answer<'pin_conversation'>> {
     return this.call<'pin_conversation'>({ action: 'pin_conversation', conversation, pinned });
+  }
+
+  /** Puts a conversation away, behind all others, or back among them. */
+  archiveConversation(conversation: Ask<'archive_conversation'>['conversation'], archived: Ask<'archive_conversation'>['archived']): Promise<Answer<'archive_conversation'>> {
+    return this.call<'archive_conversation'>({ action: 'archive_conversation', conversation, archived });
+  }
+
+  /** Begins a conversation with a copy of what was said up to a message; returns its number. */
+  branchConversation(message: Ask<'branch_conversation'>['message']): Promise<Answer<'branch_conversation'>> {
+    return this.call<'branch_conversation'>({ action: 'branch_conversation', message });
   }
 
   /** Takes in a conversation that was exported as JSON; returns its number. */

@@ -144,7 +144,19 @@ conversation: number,
 /**
  * Whether it stands there.
  */
-pinned: boolean, } | { "action": "export_conversation", 
+pinned: boolean, } | { "action": "archive_conversation", 
+/**
+ * Which conversation.
+ */
+conversation: number, 
+/**
+ * Whether it is put away.
+ */
+archived: boolean, } | { "action": "branch_conversation", 
+/**
+ * The last message of the copy.
+ */
+message: number, } | { "action": "export_conversation", 
 /**
  * Which conversation.
  */

@@ -41,7 +41,7 @@ it('goes by keys, and gives the focus back', async () => {
   expect(button.getAttribute('aria-expanded')).toBe('true');
   expect(document.getElementById(button.getAttribute('aria-controls') ?? '')).toBe(screen.getByRole('menu'));
   expect(screen.getAllByRole('menuitem').map((item) => item.querySelector('span')?.textContent))
-    .toEqual(['Find in this chat', 'Print', 'Rename', 'Delete']);
+    .toEqual(['Find in this chat', 'Print', 'Rename', 'Pin', 'Archive', 'Delete']);
   expect(focused()).toBe('menu-find');
   await user.keyboard('{ArrowUp}');
   expect(focused(), 'round to the end').toBe('menu-delete');
@@ -114,6 +114,67 @@ it('deletes as the list does: it can be taken back', async () => {
   expect(state.desk.list.entries.map((chat) => chat.id)).not.toContain(id);
   toasts.undoNewest();
   await tick();
+  expect(state.desk.current.id).toBe(id);
+});
+
+it('pins, and lets go again', async () => {
+  const { state } = await openChat();
+  const id = state.desk.current.id ?? 0;
+  await openMenu();
+  await user.click(screen.getByTestId('menu-pin'));
+  await vi.waitFor(() => { expect(state.desk.list.kept(id)?.pinned).toBe(true); });
+  await isGone();
+  await openMenu();
+  expect(screen.getByTestId('menu-pin').textContent).toContain('Unpin');
+  await user.click(screen.getByTestId('menu-pin'));
+  await vi.waitFor(() => { expect(state.desk.list.kept(id)?.pinned).toBe(false); });
+});
+
+it('puts a chat away: it can be taken back, and is found behind the others', async () => {
+  const { state } = await openChat();
+  const { id } = state.desk.current;
+  expect(screen.queryByTestId('archive')).toBeNull();
+  await openMenu();
+  await user.click(screen.getByTestId('menu-archive'));
+  await vi.waitFor(() => { expect(state.desk.current.id).toBeNull(); });
+  expect(focused()).toBe('prompt');
+  const archive = await screen.findByTestId('archive');
+  expect(archive.textContent).toBe('Archive (1)');
+  toasts.undoNewest();
+  await vi.waitFor(() => { expect(screen.queryByTestId('archive')).toBeNull(); });
+  expect(state.desk.current.id).toBe(id);
+});
+
+it('brings a chat back from the archive, by its row or by talking there', async () => {
+  const { state } = await openChat();
+  const id = state.desk.current.id ?? 0;
+  const away = async () => {
+    await state.desk.archive(id);
+    const archive = await screen.findByTestId('archive');
+    // It stays as somebody left it.
+    if (archive.closest('details')?.open === false) await user.click(archive);
+    expect(archive.closest('details')?.open).toBe(true);
+  };
+  await away();
+  await user.click(screen.getByTestId('bring-back'));
+  await vi.waitFor(() => { expect(screen.queryByTestId('archive')).toBeNull(); });
+  await vi.waitFor(() => { expect(document.activeElement?.id).toBe(`chat-${String(id)}`); });
+  await away();
+  await user.click(screen.getByTitle(TITLE));
+  await openMenu();
+  expect(screen.getByTestId('menu-archive').textContent).toContain('Bring back');
+  await user.keyboard('{Escape}');
+  await user.type(screen.getByTestId('prompt'), 'And pines?{Enter}');
+  await vi.waitFor(() => { expect(screen.queryByTestId('archive')).toBeNull(); });
+});
+
+it('stays where it is when it cannot be put away, and says why', async () => {
+  const { backend, state } = await openChat();
+  const { id } = state.desk.current;
+  vi.spyOn(backend, 'archiveConversation').mockRejectedValue(new Error('The disk is full.'));
+  await openMenu();
+  await user.click(screen.getByTestId('menu-archive'));
+  expect((await screen.findAllByRole('alert')).map((one) => one.textContent)).toContain('The disk is full.');
   expect(state.desk.current.id).toBe(id);
 });
 

@@ -125,6 +125,11 @@ export class WindowState {
     this.desk.remove(id, () => { focus(`chat-${String(id)}`); });
   }
 
+  /** Puts a chat away; who takes that back stands at its row again. */
+  archive(id: number): void {
+    void this.desk.archive(id, () => { focus(`chat-${String(id)}`); });
+  }
+
   /** Ends the program, once everything was done that could still be taken back. */
   async quit(): Promise<void> {
     // A program that stopped does nothing more; the next one does it.

@@ -32,6 +32,8 @@ struct ConversationView {
     pub only_here: bool,
     /// Whether it stands before all others in the list.
     pub pinned: bool,
+    /// Whether the person has put it away.
+    pub archived: bool,
     /// Text around the words that were looked for; absent where the title holds them, or nothing
     /// was looked for.
     pub excerpt: Option<String>,

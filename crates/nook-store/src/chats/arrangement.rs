@@ -1,5 +1,5 @@
 //! How a conversation is to be answered and listed: its instructions, where its replies are computed,
-//! and whether it stands before the others.
+//! and whether it stands before the others or is put away.
 
 use rusqlite::params;
 
@@ -23,10 +23,20 @@ impl Chats {
         one(self.told(changed)?, ChatsError::NoConversation)
     }
 
-    /// Puts a conversation before all others in the list, or back among them.
+    /// Puts a conversation before all others in the list, or back among them; one that was put away
+    /// comes back.
     pub fn pin(&mut self, id: ConversationId, pinned: bool) -> Result<(), ChatsError> {
-        let sql = "UPDATE conversation SET pinned = ?2 WHERE id = ?1";
+        let sql =
+            "UPDATE conversation SET pinned = ?2, archived = archived AND NOT ?2 WHERE id = ?1";
         let changed = self.database.execute(sql, params![id.0, pinned]);
+        one(self.told(changed)?, ChatsError::NoConversation)
+    }
+
+    /// Puts a conversation away, behind all others and pinned no more, or back among them. What is
+    /// said in it next brings it back, too.
+    pub fn archive(&mut self, id: ConversationId, archived: bool) -> Result<(), ChatsError> {
+        let sql = "UPDATE conversation SET archived = ?2, pinned = pinned AND NOT ?2 WHERE id = ?1";
+        let changed = self.database.execute(sql, params![id.0, archived]);
         one(self.told(changed)?, ChatsError::NoConversation)
     }
 }

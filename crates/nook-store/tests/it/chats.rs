@@ -4,7 +4,7 @@ use std::fs;
 
 use nook_store::{
     Chats, ChatsError, ConversationId, Finish, Home, HomeChoice, IMPORTED_MESSAGES_MAX,
-    INSTRUCTIONS_BYTES_MAX, ImportedMessage, MESSAGE_BYTES_MAX, MessageId, Role,
+    INSTRUCTIONS_BYTES_MAX, ImportedMessage, MESSAGE_BYTES_MAX, Message, MessageId, Role,
 };
 use proptest::prelude::*;
 
@@ -231,6 +231,62 @@ fn a_pinned_conversation_stands_before_newer_ones_and_is_found_beyond_the_limit(
 }
 
 #[test]
+fn what_is_archived_stands_behind_all_others_until_somebody_talks_there_again() {
+    let mut chats = chats();
+    let old = chats.create("Recipes", NOW).unwrap();
+    let newer = chats.create("Homework", NOW + 1).unwrap();
+    let listed = |chats: &Chats| -> Vec<(ConversationId, bool, bool)> {
+        chats.list(9).unwrap().iter().map(|it| (it.id, it.pinned, it.archived)).collect()
+    };
+    chats.pin(newer, true).unwrap();
+    chats.archive(newer, true).unwrap();
+    assert_eq!(listed(&chats), [(old, false, false), (newer, false, true)], "nor is it pinned");
+    chats.pin(newer, true).unwrap();
+    assert_eq!(listed(&chats), [(newer, true, false), (old, false, false)], "nor put away");
+    chats.archive(old, true).unwrap();
+    chats.archive(old, false).unwrap();
+    assert_eq!(listed(&chats)[1], (old, false, false));
+    chats.archive(old, true).unwrap();
+    chats.add(old, None, Role::User, "And with cream?", NOW + 2).unwrap();
+    assert_eq!(listed(&chats)[1], (old, false, false), "somebody talks there");
+    assert_eq!(chats.archive(ConversationId(99), true), Err(ChatsError::NoConversation));
+}
+
+#[test]
+fn a_branch_is_a_copy_that_ends_where_it_was_taken() {
+    let mut chats = chats();
+    let talk = chats.create("Soup", NOW).unwrap();
+    chats.instruct(talk, "Be kind.").unwrap();
+    chats.confine(talk, true).unwrap();
+    let asked = chats.add(talk, None, Role::User, "With onions?", NOW).unwrap();
+    let first = chats.begin_reply(talk, asked, "m", NOW).unwrap();
+    assert_eq!(chats.branch(first, NOW), Err(ChatsError::Running));
+    chats.append(first, "Yes.").unwrap();
+    chats.think(first, "Hm.", 7).unwrap();
+    chats.finish(first, &Finish::Length, Some("{}"), NOW).unwrap();
+    let other = chats.begin_reply(talk, asked, "m", NOW).unwrap();
+    chats.finish(other, &Finish::Complete, None, NOW).unwrap();
+    chats.add(talk, Some(first), Role::User, "How many?", NOW).unwrap();
+    let before = chats.get(talk).unwrap();
+
+    let branch = chats.branch(first, NOW + 9).unwrap();
+    let made = chats.get(branch).unwrap();
+    assert_eq!(chats.get(talk).unwrap(), before, "the first one is as it was");
+    let entry = &made.entry;
+    assert_eq!((entry.title.as_str(), entry.instructions.as_str()), ("Soup", "Be kind."));
+    assert_eq!((entry.created, entry.changed, entry.only_here), (NOW + 9, NOW + 9, true));
+    let [question, reply] = made.messages.as_slice() else { panic!("{made:?}") };
+    assert_eq!((question.parent, reply.parent), (None, Some(question.id)));
+    assert_eq!(entry.leaf, Some(reply.id));
+    let kept = &before.messages[1];
+    assert_eq!(Message { id: kept.id, parent: kept.parent, ..reply.clone() }, *kept);
+    assert_eq!(chats.search("onions", 9).unwrap().len(), 2, "both are found");
+    chats.delete(talk).unwrap();
+    assert_eq!(chats.get(branch).unwrap(), made, "it needs the first one no more");
+    assert_eq!(chats.branch(MessageId(i64::MAX), NOW), Err(ChatsError::NoMessage));
+}
+
+#[test]
 fn a_file_of_a_version_that_knows_no_pins_gets_them_and_keeps_its_format() {
     let folder = tempfile::tempdir().unwrap();
     let home = open(&folder);
@@ -239,7 +295,11 @@ fn a_file_of_a_version_that_knows_no_pins_gets_them_and_keeps_its_format() {
         of.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
     };
     let old = rusqlite::Connection::open(home.data().join("chats.db")).unwrap();
-    old.execute_batch("ALTER TABLE conversation DROP COLUMN pinned").unwrap();
+    old.execute_batch(
+        "ALTER TABLE conversation DROP COLUMN pinned;
+         ALTER TABLE conversation DROP COLUMN archived;",
+    )
+    .unwrap();
     let before = format(&old);
     drop(old);
     let mut chats = Chats::open(&home).unwrap();
@@ -266,6 +326,7 @@ fn a_file_of_the_first_format_is_brought_up_to_date() {
          ALTER TABLE conversation DROP COLUMN instructions;
          ALTER TABLE conversation DROP COLUMN only_here;
          ALTER TABLE conversation DROP COLUMN pinned;
+         ALTER TABLE conversation DROP COLUMN archived;
          ALTER TABLE message DROP COLUMN thought;
          ALTER TABLE message DROP COLUMN thought_ms;
          PRAGMA user_version = 1;",

@@ -1,7 +1,8 @@
-/** Finds conversations as the program does: every word in the title or in one message, pinned ones first. Pure. */
+/** Finds and orders conversations and their messages as the program does. Pure. */
 import type { ConversationView } from '../../generated/ConversationView';
 import type { MessageView } from '../../generated/MessageView';
 
+/** Those that hold every word in the title or in one message; pinned ones first, archived ones last. */
 export function searched(
   conversations: readonly ConversationView[],
   messages: ReadonlyMap<number, readonly MessageView[]>,
@@ -16,5 +17,13 @@ export function searched(
     const at = Math.max(0, hit.toLowerCase().indexOf(words[0] ?? '') - 20);
     return [{ ...one, excerpt: `…${hit.slice(at, at + 60).replace(/\s+/g, ' ')}…` }];
   });
-  return found.sort((a, b) => Number(b.pinned) - Number(a.pinned) || b.updated - a.updated || b.id - a.id);
+  return found.sort((a, b) => Number(b.pinned) - Number(a.pinned) || Number(a.archived) - Number(b.archived) || b.updated - a.updated || b.id - a.id);
+}
+
+/** The messages from a beginning to `end`; none where nobody has that message. */
+export function branchOf(messages: ReadonlyMap<number, readonly MessageView[]>, end: number): MessageView[] {
+  const all = [...messages.values()].find((kept) => kept.some(({ id }) => id === end)) ?? [];
+  const branch: MessageView[] = [];
+  for (let at = all.find(({ id }) => id === end); at !== undefined; at = all.find(({ id }) => id === branch[0]?.parent)) branch.unshift(at);
+  return branch;
 }

@@ -94,12 +94,17 @@ export const chat: Strings['chat'] = {
   again: 'Noch einmal',
   againWith: 'Noch einmal, nur diesmal mit',
   replyMenu: 'Mehr zu dieser Antwort',
+  branch: 'Von hier an in einem neuen Gespräch weiter',
   writtenBy: (model) => `geschrieben von ${model}`,
   menu: {
     title: 'Mehr zu diesem Gespräch',
     find: 'In diesem Gespräch suchen',
     print: 'Drucken',
     rename: 'Umbenennen',
+    pin: 'Anheften',
+    unpin: 'Nicht mehr anheften',
+    archive: 'Archivieren',
+    bringBack: 'Aus dem Archiv holen',
     delete: 'Löschen',
   },
   find: {

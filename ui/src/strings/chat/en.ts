@@ -94,12 +94,17 @@ export const chat = {
   again: 'Again',
   againWith: 'Again, this once with',
   replyMenu: 'More for this reply',
+  branch: 'Go on from here in a new chat',
   writtenBy: (model: string) => `written by ${model}`,
   menu: {
     title: 'More for this chat',
     find: 'Find in this chat',
     print: 'Print',
     rename: 'Rename',
+    pin: 'Pin',
+    unpin: 'Unpin',
+    archive: 'Archive',
+    bringBack: 'Bring back from the archive',
     delete: 'Delete',
   },
   find: {
