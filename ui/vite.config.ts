@@ -47,6 +47,8 @@ export default defineConfig(({ mode, command }) => {
       include: ['src/**/*.test.ts', 'tests/**/*.test.ts'],
       setupFiles: ['tests/setup.ts'],
       restoreMocks: true,
+      // By itself it leaves a processor to whoever waits, which is one of two where the tests of a change are run.
+      maxWorkers: '100%',
       // Only what hangs takes this long, also where a machine has much else to do.
       testTimeout: 240_000,
     },

@@ -374,6 +374,9 @@ enum ReplyEvent {
         prompt_tokens: u32,
         /// Who computes what.
         route: RouteView,
+        /// What that was predicted to take; absent where nothing was, because it was to stay here.
+        #[serde(default)]
+        predicted: Option<PredictionView>,
     },
     /// More text. Never splits a character.
     TokenDelta {

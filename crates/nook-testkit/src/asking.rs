@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use nook_api::SamplingParameters;
 use nook_api::views::{
-    ChatRole, FailoverView, FinishReason, PartView, PredictedView, ReplyEvent, RouteView,
-    ShardState,
+    ChatRole, FailoverView, FinishReason, PartView, PredictedView, PredictionView, ReplyEvent,
+    RouteView, ShardState,
 };
 use nook_base::ActivationDtype;
 use nook_control::{Client, ClientError, ReplyLines, ReplyRequest, RequestMessage};
@@ -67,6 +67,8 @@ pub struct Told {
     pub tokens_per_second: f64,
     /// What was predicted before it began.
     pub predicted: Option<PredictedView>,
+    /// What of that was told at its beginning: the way that it went.
+    pub expected: Option<PredictionView>,
     /// Who did what.
     pub timeline: Vec<PartView>,
     /// Why it ended, if it ended well.
@@ -282,7 +284,10 @@ impl Replying {
         let told = &mut self.told;
         told.ids.extend(ids);
         match event {
-            ReplyEvent::Started { route, .. } => told.route = legs(&route),
+            ReplyEvent::Started { route, predicted, .. } => {
+                told.route = legs(&route);
+                told.expected = predicted;
+            }
             ReplyEvent::TokenDelta { text, .. } => told.text.push_str(&text),
             ReplyEvent::ThoughtDelta { .. } => {}
             ReplyEvent::ShardStatus { device, status: ShardState::Lost } => told.lost.push(device),

@@ -93,6 +93,8 @@ async fn a_reply_stays_here_until_the_helper_is_known_to_be_faster_and_the_docto
     let is_worth_it = pooled.total_ms * 1.02 < alone.total_ms;
     assert_eq!(second.uses(HELPER), is_worth_it, "{decision:?}");
     assert_eq!(why(&decision).is_none(), is_worth_it, "{decision:?}");
+    let way = if is_worth_it { pooled } else { alone };
+    assert_eq!(second.expected, Some(way), "whoever waits was told so at once: {second:?}");
     let said = doctor(asking, false)?;
     for word in ["alone:", "pooled:", "went:"] {
         assert!(said.contains(word), "{said}");

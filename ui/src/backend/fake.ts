@@ -31,7 +31,7 @@ import type { Wording } from '../generated/Wording';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
-import { PREDICTED, DAD, GOOD_CODE, onlyHelp, routeOf, setTrust, startingHouse, timelineOf, wakeUp, WOKE_SECONDS } from './fake/household';
+import { PREDICTED, SLOW, DAD, GOOD_CODE, onlyHelp, routeOf, setTrust, startingHouse, timelineOf, wakeUp, WOKE_SECONDS } from './fake/household';
 import { askedOf } from './fake/asked';
 import { findingsOf } from './fake/findings';
 import { ByHand, ByItself, type Pace } from './fake/pace';
@@ -502,7 +502,8 @@ export class FakeBackend extends NodeCalls implements Shell {
     goOver(0);
     // Not a pause of tokens, which may be none: nothing else would ever run.
     while (prompt.includes('queue') && !this.#stopped.has(reply.id)) await new Promise((done) => setTimeout(done, 5));
-    onEvent({ kind: 'started', prompt_tokens: 24, route });
+    onEvent({ kind: 'started', prompt_tokens: 24, route, predicted: prompt.includes('slowly') ? SLOW : null });
+    while (prompt.includes('slowly') && !this.#stopped.has(reply.id)) await new Promise((done) => setTimeout(done, 5));
     await this.#pace.pause(8);
     if (prompt.includes('think') && reply.text === '') await this.#think(reply, onEvent);
     const middle = Math.floor(tokens.length / 2);

@@ -13,6 +13,7 @@ import type { Mark } from '../kit/markdown/marks';
 import { countWords, seconds, speed } from '../kit/words';
 import { t } from '../strings';
 import { keptCut } from '../strings/problems';
+import type { Wait } from './wait';
 
 export type Phase = 'reading' | 'thinking' | 'writing' | 'finished' | 'cut';
 
@@ -27,6 +28,8 @@ export interface ReplyFace {
   cut: string | null;
   /** What it waits for at the moment. */
   note: string | null;
+  /** What its first words were predicted to take; null where nothing was, or where they are there. */
+  wait: Wait | null;
   /** Names of helpers that have other replies to make too: now, or at any time of a reply that has ended. */
   shared: readonly string[];
   wordsPerSecond: number | null;
@@ -65,6 +68,7 @@ export function faceOf(message: MessageView): ReplyFace {
     marks: marksOf(begunOf(message)),
     cut,
     note: null,
+    wait: null,
     shared: summary?.shared ?? [],
     wordsPerSecond: summary === null ? null : summarySpeed(summary, saidAndThought(message)),
     finish,

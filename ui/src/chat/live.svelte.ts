@@ -18,6 +18,7 @@ import { countWords } from '../kit/words';
 import { t } from '../strings';
 import { cutText } from '../strings/problems';
 import { type Begun, growing, handOverText, marksOf, type Phase, type ReplyFace, saidAndThought, summarySpeed } from './face';
+import type { Wait } from './wait';
 
 const SHOW_EVERY_MS = 33;
 const SHOW_LONG_EVERY_MS = 120;
@@ -32,6 +33,7 @@ export class LiveReply implements ReplyFace {
   marks = $state.raw<readonly Mark[]>([]);
   cut = $state<string | null>(null);
   note = $state<string | null>(null);
+  wait = $state.raw<Wait | null>(null);
   shared = $state.raw<readonly string[]>([]);
   summary = $state.raw<ReplySummary | null>(null);
   wordsPerSecond = $state<number | null>(null);
@@ -88,6 +90,7 @@ export class LiveReply implements ReplyFace {
     this.#show();
     switch (event.kind) {
       case 'started':
+        if (event.predicted !== null) this.wait = { prediction: event.predicted, since: Date.now() / 1000 };
         this.#goOver(event.route);
         break;
       case 'shard_status':
@@ -119,6 +122,7 @@ export class LiveReply implements ReplyFace {
 
   #showSoon(): void {
     this.#firstAt ??= this.#now();
+    this.wait = null;
     this.note = null;
     const pause = this.#received.length + (this.#thought?.text.length ?? 0) > LONG_CHARACTERS ? SHOW_LONG_EVERY_MS : SHOW_EVERY_MS;
     this.#showing ??= setTimeout(() => { this.#show(); }, pause);

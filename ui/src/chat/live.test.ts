@@ -73,7 +73,7 @@ it('goes on with a thought that was cut in its middle', () => {
 
 it('marks a hand-over at the very place and goes on', () => {
   const reply = new LiveReply();
-  reply.take({ kind: 'started', prompt_tokens: 3, route });
+  reply.take({ kind: 'started', prompt_tokens: 3, route, predicted: null });
   reply.take(delta('Once upon'));
   reply.take({ kind: 'shard_status', device: 'Dad’s PC', status: 'lost' });
   expect(reply.note).toContain('Dad’s PC');
@@ -81,6 +81,16 @@ it('marks a hand-over at the very place and goes on', () => {
   reply.take({ kind: 'shard_failover', failover, route });
   expect(reply.note).toBeNull();
   expect(reply.marks).toEqual([{ at: 9, text: 'Dad’s PC left; Mum’s laptop carried on (0.3 s)' }]);
+});
+
+it('knows how long its first words were to take, until they come', () => {
+  vi.setSystemTime(5_000);
+  const prediction = { first_token_ms: 9_000, load_ms: 0, tokens_per_second: 7, total_ms: 31_000, measured: true };
+  const reply = new LiveReply();
+  reply.take({ kind: 'started', prompt_tokens: 3, route, predicted: prediction });
+  expect(reply.wait).toEqual({ prediction, since: 5 });
+  reply.take(delta('Once'));
+  expect(reply.wait).toBeNull();
 });
 
 it('names helpers that have other replies to make too, for as long as they have, and all of them in the end', () => {
@@ -131,7 +141,7 @@ const over = (device: string): RouteView => ({
 
 it('writes down which route computed which words', () => {
   const reply = new LiveReply();
-  reply.take({ kind: 'started', prompt_tokens: 3, route: over('dad') });
+  reply.take({ kind: 'started', prompt_tokens: 3, route: over('dad'), predicted: null });
   reply.take(delta('Once 🔥', 2));
   const failover = { from: 'dad', to: 'mum', pause_ms: 310, after_tokens: 2 };
   reply.take({ kind: 'shard_failover', failover, route: over('mum') });
@@ -152,7 +162,7 @@ it('goes on with the stretches, hand-overs and tokens that a cut reply had', () 
   };
   const reply = new LiveReply(begun);
   expect(reply.marks.map((mark) => mark.at)).toEqual([5]);
-  reply.take({ kind: 'started', prompt_tokens: 3, route: over('me') });
+  reply.take({ kind: 'started', prompt_tokens: 3, route: over('me'), predicted: null });
   reply.take(delta(' a time', 2));
   reply.take({ kind: 'pipeline_aborted', code: 'cancelled', sentence: 'Stopped.', wording: null });
   expect(reply.stretches.map((one) => [one.at, one.after_tokens])).toEqual([[0, 0], [5, 4], [9, 9]]);

@@ -38,6 +38,27 @@ for (const [name, chosen, width] of [['light', {}, 1100], ['dark', { theme: 'dar
   });
 }
 
+for (const [name, chosen, width] of [['light', {}, 1100], ['contrast', { theme: 'contrast' }, 420], ['german', { language: 'de', size: 'huge' }, 550], ['mirrored', { language: 'mirrored' }, 1100]] as const) {
+  test(`a long wait is good, and so are the chats that were put away: ${name}`, async ({ page }) => {
+    await page.setViewportSize({ width, height: 760 });
+    await open(page, chosen);
+    await openConversation(page);
+    await page.getByTestId('chat-menu').click();
+    await page.getByTestId('menu-archive').click();
+    await expect(page.getByTestId('archive')).toHaveCount(1);
+    if (width > 720) {
+      await page.getByTestId('archive').click();
+      await expect(page.getByTestId('bring-back')).toHaveCount(1);
+    }
+    await page.getByTestId('prompt').fill('Read slowly');
+    await page.keyboard.press('Enter');
+    await expect(page.getByTestId('wait').locator('svg')).toBeVisible();
+    await isGood(page, name, 'wait');
+    await page.getByTestId('stop').click();
+    await expect(page.getByTestId('wait')).toHaveCount(0);
+  });
+}
+
 test('words are found that are not mounted, and come into view, marked', async ({ page }) => {
   await openLong(page);
   await page.keyboard.press('Control+f');

@@ -405,7 +405,7 @@ mod tests {
     #[tokio::test]
     async fn a_reply_that_fails_keeps_its_words_and_who_computed_them() {
         let pieces = vec![
-            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),
+            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a"), predicted: None }),
             delta("One ", 1),
             piece(ReplyEvent::ShardFailover { failover: failover(), route: route("b") }),
             delta("two", 2),
@@ -464,7 +464,7 @@ mod tests {
     async fn what_is_thought_is_kept_beside_the_words_and_counts_as_tokens() {
         let form = ReplyForm { thought: Thought::Perhaps, ..ReplyForm::plain() };
         let pieces = vec![
-            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),
+            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a"), predicted: None }),
             delta("<thi", 1),
             delta("nk>\nHm", 2),
             delta("m.</think>\n\nYes", 4),
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(view.path.unwrap().completion_tokens, 5);
         // One that was cut in its middle is kept too.
         let form = ReplyForm { thought: Thought::Open { end: "</think>" }, ..ReplyForm::plain() };
-        let started = ReplyEvent::Started { prompt_tokens: 3, route: route("a") };
+        let started = ReplyEvent::Started { prompt_tokens: 3, route: route("a"), predicted: None };
         let view =
             kept_of(form, Begun::default(), vec![piece(started), delta("Hm </th", 1), aborted()])
                 .await;
@@ -534,7 +534,7 @@ mod tests {
             shared: Vec::new(),
         };
         let pieces = vec![
-            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a") }),
+            piece(ReplyEvent::Started { prompt_tokens: 3, route: route("a"), predicted: None }),
             delta("two", 2),
             piece(ReplyEvent::Done { summary }),
         ];

@@ -286,7 +286,7 @@ mod tests {
             after_tokens: 1,
         };
         vec![
-            ReplyEvent::Started { prompt_tokens: 3, route: route() },
+            ReplyEvent::Started { prompt_tokens: 3, route: route(), predicted: None },
             ReplyEvent::ShardStatus { device: "Desk".to_owned(), status: ShardState::Lost },
             ReplyEvent::ShardFailover { failover, route: route() },
             ReplyEvent::FallbackToLocal { route: route() },

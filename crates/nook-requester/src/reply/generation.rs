@@ -230,7 +230,11 @@ impl Generation {
     async fn generation(&mut self) {
         let route = self.sink.route(self.pipeline.places());
         let first = match self.relieves {
-            None => ReplyEvent::Started { prompt_tokens: self.prompt_tokens, route },
+            None => ReplyEvent::Started {
+                prompt_tokens: self.prompt_tokens,
+                predicted: self.sink.expected(route.legs.iter().any(|leg| !leg.local)),
+                route,
+            },
             Some((from, _)) => ReplyEvent::ShardStatus {
                 device: self.sink.name(Place::Peer(from)),
                 status: views::ShardState::Lost,

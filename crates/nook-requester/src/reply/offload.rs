@@ -211,7 +211,8 @@ impl<'a> Offload<'a> {
         }
         let route = self.route();
         let prompt_tokens = u32::try_from(self.setup.ready.ids.len()).unwrap_or(u32::MAX);
-        let started = ReplyEvent::Started { prompt_tokens, route };
+        let predicted = self.setup.sink.expected(true);
+        let started = ReplyEvent::Started { prompt_tokens, route, predicted };
         self.setup.sink.tell(started, Vec::new()).await?;
         self.told = true;
         let ids = ids_for_own_device(&self.setup.ready.ids, &biases);

@@ -237,6 +237,12 @@ impl ReplySink {
         self.tell_house(note).await;
     }
 
+    /// What was predicted of the way that the reply goes: with other devices, or on this one alone.
+    pub(crate) fn expected(&self, is_together: bool) -> Option<PredictionView> {
+        let predicted = self.predicted?;
+        if is_together { predicted.together } else { predicted.alone }
+    }
+
     /// How the reply went, to be seen beside what was predicted.
     pub(crate) async fn went(&self, summary: &ReplySummary) {
         let speed = ReplySpeedView {

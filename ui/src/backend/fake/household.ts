@@ -1,5 +1,6 @@
 /** The household that the fake backend starts with: four devices, one seen stranger, three models' worth of layers. */
 import type { PredictedView } from '../../generated/PredictedView';
+import type { PredictionView } from '../../generated/PredictionView';
 import type { DeviceView } from '../../generated/DeviceView';
 import type { FactsView } from '../../generated/FactsView';
 import type { HouseholdView } from '../../generated/HouseholdView';
@@ -17,6 +18,9 @@ export const PREDICTED: PredictedView = {
   alone: { first_token_ms: 2_400, load_ms: 0, tokens_per_second: 7, total_ms: 31_000, measured: true },
   together: { first_token_ms: 600, load_ms: 0, tokens_per_second: 20, total_ms: 10_600, measured: true },
 };
+
+/** A long message, and a model that is not in memory. */
+export const SLOW: PredictionView = { first_token_ms: 40_000, load_ms: 10_000, tokens_per_second: 7, total_ms: 71_000, measured: true };
 
 export const DAD = 'dads7pcq4xk2m6vt';
 export const MUM = 'mumsl4ptp6rz3wbn';

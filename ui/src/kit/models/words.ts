@@ -66,7 +66,8 @@ export function timeFor(size: number, bytesPerSecond: number | null): string {
   return bytesPerSecond === null ? '' : inUnits(size / bytesPerSecond, { seconds, minutes, hours });
 }
 
-function timeLeft(time: number): string {
+/** How long something still takes, of seconds: `4 minutes left`. */
+export function timeLeft(time: number): string {
   const { secondsLeft: seconds, minutesLeft: minutes, hoursLeft: hours } = t.models;
   return inUnits(time, { seconds, minutes, hours });
 }
