@@ -220,7 +220,7 @@ export class ChatDesk {
       if (open !== null && this.#isUntouched()) this.#reopen(open);
       void this.list.archive(id, false).then(back);
     };
-    toasts.say({ text: t.chats.archived(title), icon: 'archive', undo: { name: t.chats.bringBack(title), act } });
+    toasts.say({ text: t.chats.archived(title), icon: 'archive', undo: { name: t.chats.unarchive(title), act } });
   }
 
   /** Begins a chat with a copy of the open one up to `message`, and opens it. */

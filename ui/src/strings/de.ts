@@ -84,6 +84,7 @@ export const de: Strings = {
     unpin: (title) => `„${title}“ nicht mehr anheften`,
     archive: (count) => `Archiv (${String(count)})`,
     archived: (title) => `„${title}“ archiviert`,
+    unarchive: (title) => `Rückgängig: „${title}“ archivieren`,
     bringBack: (title) => `„${title}“ aus dem Archiv holen`,
     branched: 'Das ist eine Kopie bis hierher. Das andere Gespräch bleibt, wie es ist.',
     week: 'Letzte sieben Tage',

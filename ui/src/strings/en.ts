@@ -90,6 +90,7 @@ export const en = {
     unpin: (title: string) => `Unpin “${title}”`,
     archive: (count: number) => `Archive (${String(count)})`,
     archived: (title: string) => `Archived “${title}”`,
+    unarchive: (title: string) => `Undo archiving “${title}”`,
     bringBack: (title: string) => `Bring “${title}” back from the archive`,
     branched: 'This is a copy up to here. The other chat stays as it is.',
     week: 'Last seven days',
