@@ -285,8 +285,17 @@ class Window:
         return results[0]
 
     def click(self, test_id: str) -> None:
-        """Clicks an element once it stands still: the driver clicks where it was."""
-        self.done(lambda: still(self.find(test_id)).click())
+        """Clicks an element once it is in view and stands still: the driver clicks where it was, and
+        brings nothing into view that lies in a part of the page that scrolls."""
+
+        def click() -> None:
+            element = self.find(test_id)
+            self.driver.execute_script(
+                "arguments[0].scrollIntoView({ block: 'nearest', behavior: 'instant' })", element
+            )
+            still(element).click()
+
+        self.done(click)
 
     def go_to(self, page: str) -> None:
         """To a place of the side bar, or to a section of the settings: the one way to a page."""

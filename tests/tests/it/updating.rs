@@ -234,7 +234,8 @@ async fn a_node_in_use_becomes_the_new_version_and_its_reply_is_not_cut() -> any
     let pid = node.pid();
     let mut reply = node.reply(&Wish::text("Once upon a time", 200).alone()).await?;
     reply.until(2).await?;
-    let slow = node.throttle_all_workers(20);
+    // So slow that it is not over before the package has been fetched, checked and unpacked.
+    let slow = node.throttle_all_workers(80);
     let mut command = scene.update(node.home(), node.runtime(), &["--now"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     until_it_waits(&mut child).await?;
@@ -271,7 +272,7 @@ async fn an_update_that_waited_long_enough_gives_up_in_order_and_goes_on_later()
     let node = house.asking();
     let mut reply = node.reply(&Wish::text("Once upon a time", 200).alone()).await?;
     reply.until(2).await?;
-    let slow = node.throttle_all_workers(20);
+    let slow = node.throttle_all_workers(80);
     let output = scene.updated(node, &["--now", "--wait", "0"]).await?;
     let said = String::from_utf8(output.stderr)?;
     assert!(!output.status.success(), "{said}");
