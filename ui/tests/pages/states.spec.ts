@@ -126,7 +126,7 @@ test('whoever asks for less movement sees none', async ({ page }) => {
   await open(page, {});
   const moving = () => page.evaluate(() => document.getAnimations().length);
   await say(page, 'queue leaves');
-  await expect(page.locator('.wait').first()).toBeVisible();
+  await expect(page.getByTestId('wait')).toBeVisible();
   expect(await moving(), 'while a reply is waited for').toBe(0);
   await page.getByTestId('share-toggle').click();
   expect(await moving(), 'after a switch').toBe(0);
@@ -138,7 +138,7 @@ test('whoever asks for less movement sees none', async ({ page }) => {
 test('movement is there for everyone else', async ({ page }) => {
   await open(page, {});
   await say(page, 'queue leaves');
-  await expect(page.locator('.wait').first()).toBeVisible();
+  await expect(page.getByTestId('wait')).toBeVisible();
   expect(await page.evaluate(() => document.getAnimations().length)).toBeGreaterThan(0);
 });
 
