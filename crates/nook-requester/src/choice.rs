@@ -562,7 +562,8 @@ pub(crate) fn everything_on(peer: PeerId, layers: u32) -> Segment {
     Segment { part: ModelPart::whole(layers), place: Place::Peer(peer) }
 }
 
-fn prediction(prediction: &Prediction) -> PredictionView {
+/// What a plan says of a way, for front ends.
+pub(crate) fn prediction(prediction: &Prediction) -> PredictionView {
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     PredictionView {
         first_token_ms: ms(prediction.first_token),

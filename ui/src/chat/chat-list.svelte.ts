@@ -18,8 +18,8 @@ export class ChatList {
   problem = $state<string | null>(null);
   readonly #backend: Backend;
   #typing: ReturnType<typeof setTimeout> | null = null;
-  /** Titles of all chats that were listed: the open one is often not among what a search found. */
-  readonly #titles = new SvelteMap<number, string>();
+  /** All chats that were listed, as they are now: the open one is often not among what a search found. */
+  readonly #known = new SvelteMap<number, ConversationView>();
   #found = $state.raw<ConversationView[]>([]);
   /** Chats that are being deleted, which the house still has. */
   readonly #hidden = new SvelteSet<number>();
@@ -38,7 +38,7 @@ export class ChatList {
       const found = await this.#backend.conversations(search === '' ? null : search);
       if (asked !== this.#asked) return;
       this.#found = found;
-      for (const chat of found) this.#titles.set(chat.id, chat.title);
+      for (const chat of found) this.#known.set(chat.id, chat);
       this.problem = null;
     } catch (thrown) {
       if (asked === this.#asked) this.problem = Refusal.sentence(thrown);
@@ -54,22 +54,22 @@ export class ChatList {
   async rename(id: number, title: string): Promise<void> {
     const wanted = title.trim();
     if (wanted === '' || wanted === this.titleOf(id)) return;
-    await this.#change(this.#backend.renameConversation(id, wanted), () => this.#titles.set(id, wanted));
+    await this.#change(this.#backend.renameConversation(id, wanted), () => { this.#note(id, { title: wanted }); });
   }
 
   /** Puts a chat before all others, or back among them. */
   async pin(id: number, pinned: boolean): Promise<void> {
-    await this.#change(this.#backend.pinConversation(id, pinned), () => undefined);
+    await this.#change(this.#backend.pinConversation(id, pinned), () => { this.#note(id, pinned ? { pinned, archived: false } : { pinned }); });
   }
 
   /** Puts a chat away, or back among the others; resolves to whether that was done. */
   async archive(id: number, archived: boolean): Promise<boolean> {
-    return this.#change(this.#backend.archiveConversation(id, archived), () => undefined);
+    return this.#change(this.#backend.archiveConversation(id, archived), () => { this.#note(id, archived ? { archived, pinned: false } : { archived }); });
   }
 
-  /** Whether a chat is pinned, and whether it is put away; undefined where the list does not have it. */
+  /** What is known of a chat, whether a search has found it or not. */
   kept(id: number): ConversationView | undefined {
-    return this.#found.find((chat) => chat.id === id);
+    return this.#known.get(id);
   }
 
   /** Takes a chat out of the list, before it is deleted. */
@@ -94,7 +94,7 @@ export class ChatList {
         return Refusal.sentence(thrown);
       }
     }
-    this.#titles.delete(id);
+    this.#known.delete(id);
     this.#found = this.#found.filter((chat) => chat.id !== id);
     this.show(id);
     await this.load();
@@ -103,11 +103,16 @@ export class ChatList {
 
   /** All titles that are known. */
   get titles(): ReadonlySet<string> {
-    return new Set(this.#titles.values());
+    return new Set([...this.#known.values()].map(({ title }) => title));
   }
 
   titleOf(id: number | null): string | undefined {
-    return id === null ? undefined : this.#titles.get(id);
+    return id === null ? undefined : this.#known.get(id)?.title;
+  }
+
+  #note(id: number, change: Partial<ConversationView>): void {
+    const known = this.#known.get(id);
+    if (known !== undefined) this.#known.set(id, { ...known, ...change });
   }
 
   async #change(work: Promise<void>, done: () => void): Promise<boolean> {

@@ -84,7 +84,7 @@ export class ChatDesk {
   async open(id: number): Promise<void> {
     const kept = this.#kept.find((chat) => chat.id === id);
     const chat = kept ?? this.#make(id);
-    const view = this.list.entries.find((entry) => entry.id === id);
+    const view = this.list.kept(id);
     if (view !== undefined) chat.know(view);
     this.#show(chat);
     await chat.load();
@@ -202,9 +202,7 @@ export class ChatDesk {
   /** Takes in a chat that was saved as JSON, and opens it. */
   async bringIn(file: File): Promise<void> {
     try {
-      const id = await this.#backend.importConversation(await file.text());
-      await this.list.load();
-      await this.open(id);
+      await this.#openNew(await this.#backend.importConversation(await file.text()));
     } catch (thrown) {
       this.list.problem = t.chats.importFailed(Refusal.sentence(thrown));
     }
@@ -213,12 +211,14 @@ export class ChatDesk {
   /** Puts a chat away; `back` is told when that was taken back. */
   async archive(id: number, back: () => void = () => undefined): Promise<void> {
     const title = this.list.titleOf(id) ?? t.chat.untitled;
+    const wasPinned = this.list.kept(id)?.pinned === true;
     if (!(await this.list.archive(id, true))) return;
     const open = this.current.id === id ? this.current : null;
     if (open !== null) this.#show(this.#make(null));
     const act = (): void => {
       if (open !== null && this.#isUntouched()) this.#reopen(open);
-      void this.list.archive(id, false).then(back);
+      // What was pinned is pinned again, which also brings it back.
+      void (wasPinned ? this.list.pin(id, true) : this.list.archive(id, false)).then(back);
     };
     toasts.say({ text: t.chats.archived(title), icon: 'archive', undo: { name: t.chats.unarchive(title), act } });
   }
@@ -230,14 +230,20 @@ export class ChatDesk {
     try {
       const id = await this.#backend.branchConversation(message);
       this.#models.keep(id, from.model);
-      await this.list.rename(id, title);
-      await this.list.load();
-      await this.open(id);
+      await this.#backend.renameConversation(id, title);
+      await this.#openNew(id);
     } catch (thrown) {
       toasts.say({ text: Refusal.sentence(thrown), icon: 'warn', isProblem: true });
       return;
     }
     toasts.say({ text: t.chats.branched, icon: 'branch' });
+  }
+
+  /** Opens a chat that the list does not have yet; no search hides it there. */
+  async #openNew(id: number): Promise<void> {
+    this.list.search = '';
+    await this.list.load();
+    await this.open(id);
   }
 
   /** Loads the list, and deletes what was to be deleted when the window was there last. */

@@ -17,11 +17,18 @@ it('opens a copy that ends there, with its model, and says so', async () => {
   await user.click(screen.getByTitle(TITLE));
   await screen.findByTestId('reply');
   const from = state.desk.current;
+  const before = from.steps.map(({ message }) => message.text);
   state.desk.chooseModel('ember');
+  await from.say('And pines?', 'ember');
+  await vi.waitFor(() => { expect([from.busy, from.steps.length]).toEqual([false, before.length + 2]); });
+  // A search hides nothing of what is new.
+  state.desk.list.find('mountains');
+  await vi.waitFor(() => { expect(state.desk.list.entries.map(({ title }) => title)).not.toContain(TITLE); });
   await branch();
   await vi.waitFor(() => { expect(state.desk.current).not.toBe(from); });
   expect(await screen.findByRole('heading', { level: 1, name: `${TITLE} (2)` })).toBeTruthy();
-  await vi.waitFor(() => { expect(state.desk.current.steps.map(({ message }) => message.text)).toEqual(from.steps.map(({ message }) => message.text)); });
+  await vi.waitFor(() => { expect(state.desk.current.steps.map(({ message }) => message.text)).toEqual(before); });
+  expect(state.desk.list.search).toBe('');
   expect(state.desk.model(backend.house)).toBe('ember');
   expect(toasts.all.at(-1)?.message.text).toContain('copy');
   await vi.waitFor(() => { expect(document.activeElement?.id).toBe('prompt'); });

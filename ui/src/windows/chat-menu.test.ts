@@ -145,6 +145,20 @@ it('puts a chat away: it can be taken back, and is found behind the others', asy
   expect(state.desk.current.id).toBe(id);
 });
 
+it('pins again what was pinned before it was put away, and knows that while a search hides it', async () => {
+  const { state } = await openChat();
+  const id = state.desk.current.id ?? 0;
+  await state.desk.list.pin(id, true);
+  await state.desk.archive(id);
+  expect(state.desk.list.kept(id)).toMatchObject({ pinned: false, archived: true });
+  toasts.undoNewest();
+  await vi.waitFor(() => { expect(state.desk.list.kept(id)).toMatchObject({ pinned: true, archived: false }); });
+  state.desk.list.find('soup');
+  await vi.waitFor(() => { expect(state.desk.list.entries.map((chat) => chat.id)).not.toContain(id); });
+  await openMenu();
+  expect(screen.getByTestId('menu-pin').textContent).toContain('Unpin');
+});
+
 it('brings a chat back from the archive, by its row or by talking there', async () => {
   const { state } = await openChat();
   const id = state.desk.current.id ?? 0;

@@ -24,7 +24,7 @@ use nook_wire::{
     OffloadTokens, chunks_of, ids_for_own_device,
 };
 
-use crate::choice::everything_on;
+use crate::choice::{everything_on, prediction};
 use crate::machine::records::{Note, Suspicion};
 use crate::reply::generation::GenerationSetup;
 use crate::reply::sink::ReaderLeft;
@@ -211,7 +211,7 @@ impl<'a> Offload<'a> {
         }
         let route = self.route();
         let prompt_tokens = u32::try_from(self.setup.ready.ids.len()).unwrap_or(u32::MAX);
-        let predicted = self.setup.sink.expected(true);
+        let predicted = self.given.prediction.as_ref().map(prediction);
         let started = ReplyEvent::Started { prompt_tokens, route, predicted };
         self.setup.sink.tell(started, Vec::new()).await?;
         self.told = true;
