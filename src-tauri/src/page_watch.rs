@@ -15,7 +15,6 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nook_base::clock;
 use tauri::{AppHandle, Manager, WebviewWindow};
 use tokio::sync::watch;
 
@@ -232,7 +231,7 @@ fn follow_ends(_window: &WebviewWindow) {}
 
 #[cfg(target_os = "linux")]
 fn on_end(app: &AppHandle, reason: &str) {
-    let step = app.state::<PageWatch>().on_end(clock::now());
+    let step = app.state::<PageWatch>().on_end(nook_base::clock::now());
     tracing::warn!(reason, ?step, "the page of the window ended by itself");
     apply(app, step);
 }
@@ -284,6 +283,8 @@ async fn start_anew(app: AppHandle) {
 
 #[cfg(test)]
 mod tests {
+    use nook_base::clock;
+
     use super::*;
 
     const FIRST: Patience = Patience { is_last_way: false, ended: None };

@@ -6,6 +6,7 @@
 //! travels between devices.
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
 use std::path::{Path, PathBuf};
 
 /// The path as bytes; on Windows its 16-bit units, low byte first.
@@ -77,6 +78,21 @@ pub mod lossless {
             }
         }
     }
+}
+
+/// What makes folders for the owner only: 0700 on Unix; Windows keeps the folders of a person from
+/// others by itself.
+#[must_use]
+pub fn private_folders() -> DirBuilder {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        builder
+    }
+    #[cfg(not(unix))]
+    DirBuilder::new()
 }
 
 #[cfg(test)]

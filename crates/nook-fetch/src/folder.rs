@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nook_base::ModelDigest;
+use nook_base::paths::private_folders;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::FetchError;
@@ -186,10 +187,7 @@ pub(crate) fn file_of(folder: &Path, key: &FileKey, kind: &str) -> PathBuf {
 }
 
 fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(folder) {
+    match private_folders().create(folder) {
         Err(error) if !folder.is_dir() => Err(error),
         _ => Ok(()),
     }

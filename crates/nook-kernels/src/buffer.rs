@@ -23,6 +23,7 @@ const MAPPED_MIN: usize = 1 << 20;
 const HUGE: usize = 2 << 20;
 
 /// A rest takes a huge page of its own from so many bytes on: what it does not fill of it is lost.
+#[cfg(target_os = "linux")]
 const HUGE_REST_MIN: usize = HUGE / 4 * 3;
 
 /// Where buffers of a room begin: with a cache line, which is also a vector of the widest

@@ -9,6 +9,8 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use nook_base::paths::private_folders;
+
 /// What was being done to a file when it went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deed {
@@ -254,14 +256,8 @@ pub(crate) fn make_private(path: &Path) -> Result<(), FileError> {
 
 /// Creates `folder` and its parents, for the owner only (0700) where it is new.
 pub(crate) fn create_private_folder(folder: &Path) -> Result<(), FileError> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        builder.mode(0o700);
-    }
-    builder.create(folder).map_err(|error| FileError::new(folder, Deed::CreateFolder, &error))
+    let made = private_folders().recursive(true).create(folder);
+    made.map_err(|error| FileError::new(folder, Deed::CreateFolder, &error))
 }
 
 #[cfg(test)]

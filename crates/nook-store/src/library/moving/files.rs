@@ -8,6 +8,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
+use nook_base::paths::private_folders;
+
 use super::{MARK_FILE, MOVE_RESERVE_BYTES, MoveError};
 use crate::durable::{self, Deed, FileError, Readers};
 
@@ -21,10 +23,7 @@ pub(super) fn file_bytes(path: &Path) -> Option<u64> {
 
 /// Makes `folder` for the owner only, in one that is there; it may be there already.
 pub(super) fn make_folder(folder: &Path) -> Result<(), MoveError> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(folder) {
+    match private_folders().create(folder) {
         Err(error) if !folder.is_dir() => {
             Err(FileError::new(folder, Deed::CreateFolder, &error).into())
         }
