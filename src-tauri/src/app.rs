@@ -114,7 +114,9 @@ fn happened(window: &Window, event: &WindowEvent) {
 /// The program was started a second time: that one has ended, and this one does what it was asked.
 fn started_again(app: &AppHandle, words: Vec<String>) {
     let arguments = Arguments::read(words.into_iter().skip(1));
-    if arguments.toggle_share {
+    if arguments.ask {
+        window::ask(app);
+    } else if arguments.toggle_share {
         tray::wish(app, tray::Wish::ToggleSharing);
     } else if !arguments.hidden {
         window::show(app);
@@ -129,6 +131,9 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) {
     let background = app.state::<Background>();
     background.run("first-window", first_window(app.clone(), arguments.hidden && tray.is_some()));
     background.run("house", running::run(app.clone(), tray, opener, arguments));
+    if arguments.ask {
+        app.state::<News>().ask();
+    }
     if arguments.toggle_share {
         tray::wish(app, tray::Wish::ToggleSharing);
     }

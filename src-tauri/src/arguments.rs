@@ -16,6 +16,8 @@ pub(crate) struct Arguments {
     /// Switch sharing to its other side: for desktops without a tray, and for keys that a desktop
     /// lets people set.
     pub(crate) toggle_share: bool,
+    /// Show a new chat: for keys that a desktop lets people set.
+    pub(crate) ask: bool,
     /// End a page that nobody has seen for so long; absent: after [`crate::window::PAGE_KEPT`].
     pub(crate) page_kept: Option<Duration>,
 }
@@ -29,6 +31,7 @@ impl Arguments {
             match word.to_str() {
                 Some("--hidden") => read.hidden = true,
                 Some(SAFE_WORD) => read.safe_graphics = true,
+                Some("--ask") => read.ask = true,
                 Some("--toggle-share") => read.toggle_share = true,
                 Some(text) if let Some(kept) = page_kept(text) => read.page_kept = Some(kept),
                 _ => tracing::warn!(?word, "not understood"),
@@ -57,6 +60,7 @@ mod tests {
         let none = Arguments::default();
         check(&[], none);
         check(&["--hidden"], Arguments { hidden: true, ..none });
+        check(&["--ask"], Arguments { ask: true, ..none });
         check(&["--toggle-share"], Arguments { toggle_share: true, ..none });
         let kept = Some(Duration::from_secs(2));
         check(&["--keep-page=2"], Arguments { page_kept: kept, ..none });

@@ -22,6 +22,13 @@ pub(crate) enum WindowNews {
         /// The page.
         page: Page,
     },
+    /// Somebody has a question: the window shows a new chat.
+    Ask,
+    /// Whether the keys that do that are to be had; the first one comes at once.
+    AskKeys {
+        /// What became of them.
+        state: AskKeys,
+    },
     /// The window was minimised instead of hidden, because this desktop shows no tray icons.
     NoTray,
     /// The node has ended because of a fault. Nothing comes after this.
@@ -36,6 +43,22 @@ pub(crate) enum WindowNews {
         /// Why one more of them cannot be named here.
         refused: Option<Problem>,
     },
+}
+
+/// What became of the keys that bring the window up for a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum AskKeys {
+    /// None were chosen.
+    #[default]
+    Off,
+    /// They do.
+    Held,
+    /// The system does not give them: another program has them.
+    Taken,
+    /// This system gives programs no keys of their own.
+    Impossible,
 }
 
 /// A page of the window.

@@ -11,6 +11,7 @@
 
 mod app;
 mod arguments;
+mod ask_keys;
 mod asks;
 mod background;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use nook_api::NodeHandle;
 use nook_base::tasks::Tasks;
 use tauri::ipc::Channel;
 
-use crate::asks::{Page, WindowNews};
+use crate::asks::{AskKeys, Page, WindowNews};
 use crate::page_paths;
 
 /// Shortest time between two views: a busy house changes more often than anybody can see.
@@ -31,8 +31,9 @@ struct Listening {
     channel: Option<Channel<WindowNews>>,
     /// The forwarder of that channel.
     forwarder: Option<Tasks>,
-    /// A page that was asked for before anybody listened.
-    waiting: Option<Page>,
+    /// What was asked for before anybody listened.
+    waiting: Option<WindowNews>,
+    ask_keys: AskKeys,
 }
 
 impl News {
@@ -44,8 +45,9 @@ impl News {
             if let Some(before) = state.forwarder.replace(tasks.clone()) {
                 before.cancel();
             }
-            if let Some(page) = state.waiting.take() {
-                tell(&channel, WindowNews::GoTo { page });
+            tell(&channel, WindowNews::AskKeys { state: state.ask_keys });
+            if let Some(asked) = state.waiting.take() {
+                tell(&channel, asked);
             }
             state.channel = Some(channel.clone());
         }
@@ -79,11 +81,28 @@ impl News {
 
     /// Sends the window to a page, now or as soon as it listens.
     pub(crate) fn go_to(&self, page: Page) {
+        self.tell_now_or_later(WindowNews::GoTo { page });
+    }
+
+    /// Sends the window to a new chat, now or as soon as it listens.
+    pub(crate) fn ask(&self) {
+        self.tell_now_or_later(WindowNews::Ask);
+    }
+
+    fn tell_now_or_later(&self, asked: WindowNews) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let told =
-            state.channel.as_ref().is_some_and(|channel| tell(channel, WindowNews::GoTo { page }));
+        let told = state.channel.as_ref().is_some_and(|channel| tell(channel, asked.clone()));
         if !told {
-            state.waiting = Some(page);
+            state.waiting = Some(asked);
+        }
+    }
+
+    /// Says what became of the keys that bring the window up, to this page and to later ones.
+    pub(crate) fn ask_keys(&self, now: AskKeys) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ask_keys = now;
+        if let Some(channel) = &state.channel {
+            tell(channel, WindowNews::AskKeys { state: now });
         }
     }
 

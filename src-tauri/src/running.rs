@@ -18,7 +18,7 @@ use crate::news::News;
 use crate::opening::Opener;
 use crate::texts::Speech;
 use crate::tray::Tray;
-use crate::{coming_up, leaving, log_file, notices, starting};
+use crate::{ask_keys, coming_up, leaving, log_file, notices, starting};
 
 /// What follows when the node has ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub(crate) async fn run(app: AppHandle, tray: Option<Tray>, opener: Opener, argu
         keep_safe_graphics(&house).await;
     }
     app.state::<Background>().run("coming-up", coming_up::follow(app.clone(), house.clone()));
+    app.state::<Background>().run("ask-keys", ask_keys::follow(app.clone(), house.clone()));
     app.state::<Background>().run("notices", notices::follow(app.clone(), house.clone()));
     let speech = app.state::<Speech>().changes();
     let shown = async {

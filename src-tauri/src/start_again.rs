@@ -16,7 +16,7 @@ use crate::graphics::SAFE_WORD;
 const HIDDEN_WORD: &str = "--hidden";
 
 /// Words that were meant for one start only.
-const ONE_START_WORDS: &[&str] = &[HIDDEN_WORD, "--toggle-share"];
+const ONE_START_WORDS: &[&str] = &[HIDDEN_WORD, "--ask", "--toggle-share"];
 
 /// Starts the program anew as it was started. On Linux it returns only when that is not possible.
 pub(crate) fn as_it_was(own: &RunningProgram) -> io::Result<()> {
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_start_anew_neither_hides_nor_switches_sharing_and_keeps_the_rest() {
-        let words = ["--hidden", "--toggle-share", SAFE_WORD, "--keep-page=9"];
+        let words = ["--hidden", "--ask", "--toggle-share", SAFE_WORD, "--keep-page=9"];
         let own = RunningProgram::this().unwrap().with_words(words.map(OsString::from));
         let lasting: Vec<_> = lasting(&own).collect();
         assert_eq!(lasting, [SAFE_WORD, "--keep-page=9"]);

@@ -125,6 +125,12 @@ pub(crate) fn show_page(app: &AppHandle, page: Page) {
     show(app);
 }
 
+/// Shows the window with a new chat.
+pub(crate) fn ask(app: &AppHandle) {
+    app.state::<News>().ask();
+    show(app);
+}
+
 /// Puts the window away: into the tray where there is one, else it is only minimised, because
 /// nothing could bring a hidden one back.
 pub(crate) async fn put_away(app: AppHandle) {

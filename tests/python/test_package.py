@@ -107,6 +107,7 @@ def test_the_desktop_finds_program_and_icon() -> None:
     entry.read(ROOT / "usr/share/applications/Inglenook.desktop")
     desktop = entry["Desktop Entry"]
     assert desktop["Exec"] == "inglenook" and desktop["Name"] == "Inglenook"
+    assert entry["Desktop Action ask"]["Exec"] == "inglenook --ask"
     assert entry["Desktop Action toggle-share"]["Exec"] == "inglenook --toggle-share"
     icons = ROOT / "usr/share/icons/hicolor"
     assert list(icons.glob(f"*/apps/{desktop['Icon']}.png"))

@@ -15,7 +15,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
-from gui.app import SECTIONS, App, Window, picture_of_screen
+from gui import keys
+from gui.app import SECTIONS, App, Window, close_windows, picture_of_screen, windows
 from gui.sni import Panel, wait_until
 from nodes import Slowed
 
@@ -275,6 +276,45 @@ def test_settings_are_kept_by_the_house_and_the_page(window: Window) -> None:
     window.until_text("tested", "The port answers.")
     window.go_to("checks")
     wait_until(lambda: window.text("finding"), "what the doctor says")
+
+
+def test_keys_bring_the_window_up_with_a_new_chat_from_any_program(window: Window) -> None:
+    """Also where it was put away; not while another program has them; and `--ask` does the same."""
+    window.go_to("settings")
+    with keys.taken(keys.SPACE, keys.CONTROL | keys.SHIFT):
+        choose_keys(window, "ctrl+shift+space", "taken")
+        window.find("ask-keys-taken")
+    choose_keys(window, "ctrl+alt+space", "held")
+    settings = (window.app.home / "settings.toml").read_text()
+    assert 'ask_keys = "ctrl+alt+space"' in settings
+    window.picture("ask-keys")
+
+    def is_asked() -> bool:
+        field = "return document.activeElement?.id === 'prompt'"
+        return bool(windows()) and window.driver.execute_script(field)
+
+    for ask in (
+        lambda: keys.press("ctrl+alt+space"),
+        lambda: window.app.start("--ask").wait(REPLY_SECONDS),
+    ):
+        window.go_to("models")
+        close_windows()
+        wait_until(lambda: not windows(), "no window")
+        ask()
+        wait_until(is_asked, "the window with a new chat")
+    assert not window.all("reply"), "a new chat has none"
+    window.go_to("settings")
+    choose_keys(window, "off", "off")
+
+
+def choose_keys(window: Window, wanted: str, state: str) -> None:
+    """Chooses the keys, and waits for what becomes of them."""
+    window.done(lambda: Select(window.find("ask-keys")).select_by_value(wanted))
+
+    def came() -> bool:
+        return window.find("ask-keys-state").get_attribute("data-state") == state
+
+    wait_until(lambda: window.done(came), f"{wanted} to be {state}")
 
 
 def test_the_window_speaks_german(window: Window) -> None:

@@ -225,6 +225,15 @@ actions! {
             /// The last message of the copy.
             message: i64,
         ) -> i64, for [Window];
+        /// Puts a text of the person in the place of a reply, which stays beside it; returns its number.
+        reword_reply as RewordReply(
+            /// The reply.
+            message: i64,
+            /// What is to stand there.
+            #[serde(with = "crate::plain")]
+            #[cfg_attr(feature = "bindings", ts(type = "string"))]
+            text: Sensitive<String>,
+        ) -> i64, for [Window];
         /// A conversation as the text of a file.
         export_conversation as ExportConversation(
             /// Which conversation.

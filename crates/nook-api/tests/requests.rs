@@ -38,6 +38,7 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
             "pin_conversation",
             "archive_conversation",
             "branch_conversation",
+            "reword_reply",
             "import_conversation",
             "set_name",
             "renew_port_key",

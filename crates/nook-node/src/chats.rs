@@ -109,40 +109,25 @@ impl ChatBook {
                 Ok(conversation.messages.into_iter().map(message_view).collect())
             }),
             ChatCommand::RenameConversation { conversation, title, answer } => {
-                self.answer(answer, move |books| {
-                    let id = ConversationId(conversation);
-                    books.of(id).rename(id, &title).map_err(told)
-                })
+                self.change(answer, conversation, move |chats, id| chats.rename(id, &title));
             }
             ChatCommand::DeleteConversation { conversation, answer } => {
-                self.answer(answer, move |books| {
-                    let id = ConversationId(conversation);
-                    books.of(id).delete(id).map_err(told)
-                })
+                self.change(answer, conversation, |chats, id| chats.delete(id));
             }
             ChatCommand::InstructConversation { conversation, instructions, answer } => {
-                self.answer(answer, move |books| {
-                    let id = ConversationId(conversation);
-                    books.of(id).instruct(id, &instructions).map_err(told)
+                self.change(answer, conversation, move |chats, id| {
+                    chats.instruct(id, &instructions)
                 });
             }
             ChatCommand::ConfineConversation { conversation, reach, answer } => {
-                self.answer(answer, move |books| {
-                    let id = ConversationId(conversation);
-                    books.of(id).confine(id, reach == Reach::ThisDevice).map_err(told)
-                })
+                let only_here = reach == Reach::ThisDevice;
+                self.change(answer, conversation, move |chats, id| chats.confine(id, only_here));
             }
             ChatCommand::PinConversation { conversation, pinned, answer } => {
-                self.answer(answer, move |books| {
-                    let id = ConversationId(conversation);
-                    books.of(id).pin(id, pinned).map_err(told)
-                })
+                self.change(answer, conversation, move |chats, id| chats.pin(id, pinned));
             }
             ChatCommand::ArchiveConversation { conversation, archived, answer } => {
-                self.answer(answer, move |books| {
-                    let id = ConversationId(conversation);
-                    books.of(id).archive(id, archived).map_err(told)
-                })
+                self.change(answer, conversation, move |chats, id| chats.archive(id, archived));
             }
             ChatCommand::BranchConversation { message, answer } => {
                 self.answer(answer, move |books| {
@@ -150,6 +135,16 @@ impl ChatBook {
                     // What is not kept has one end, and is gone with it.
                     let made = books.kept.branch(MessageId(message), now).map_err(told)?;
                     Ok(made.0)
+                })
+            }
+            ChatCommand::RewordReply { message, text, answer } => {
+                self.answer(answer, move |books| {
+                    if text.trim().is_empty() {
+                        let words = "A reply needs words. Delete the chat to be rid of it.";
+                        return Err(NodeError::new(ErrorCode::BadRequest, words));
+                    }
+                    let (id, now) = (MessageId(message), clock::unix_seconds());
+                    Ok(books.of_message(id).reword(id, &text, now).map_err(told)?.0)
                 })
             }
             ChatCommand::ExportConversation { conversation, form, answer } => {
@@ -162,6 +157,17 @@ impl ChatBook {
                 exchange::import(&mut books.kept, &file).map(|id| id.0)
             }),
         }
+    }
+
+    /// Changes a conversation, wherever it is.
+    fn change(
+        &self,
+        answer: Answer<()>,
+        conversation: i64,
+        change: impl FnOnce(&mut Chats, ConversationId) -> Result<(), ChatsError> + Send + 'static,
+    ) {
+        let id = ConversationId(conversation);
+        self.answer(answer, move |books| change(books.of(id), id).map_err(told));
     }
 
     fn answer<T: Send + 'static>(
@@ -291,6 +297,7 @@ fn message_view(message: Message) -> MessageView {
         thought: message.thought.as_ref().map(thought_view),
         created: message.created,
         finish: finish_view(&message.finish),
+        reworded: message.role == Role::Assistant && message.model.is_none(),
         summary,
         path,
         stretches: route.map(stretches::read).unwrap_or_default(),

@@ -12,6 +12,7 @@
 mod arrangement;
 mod branching;
 mod importing;
+mod rewording;
 mod rows;
 mod schema;
 mod search;

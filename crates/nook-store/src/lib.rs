@@ -66,10 +66,10 @@ pub use port_keys::{
 };
 pub use privacy::{KeptFigures, PRIVACY_MODELS_MAX, PrivacyFile, PrivacyList};
 pub use settings::{
-    ActivationChoice, Acts, ChatSettings, DeviceSettings, GlanceError, HostNames, HostSettings,
-    InferenceSettings, Language, Megabytes, ModelNames, ModelsSettings, NetworkSettings,
-    NewVersions, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours, SETTINGS, Setting,
-    SettingValue, Settings, SettingsError, SettingsFile, Side, SplitChoice, Takes, UpdateSettings,
-    WindowSettings, document as settings_document, setting, template as settings_template,
-    typescript as settings_typescript, usual_shard_bytes,
+    ActivationChoice, Acts, AskKeys, ChatSettings, DeviceSettings, GlanceError, HostNames,
+    HostSettings, InferenceSettings, Language, Megabytes, ModelNames, ModelsSettings,
+    NetworkSettings, NewVersions, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours,
+    SETTINGS, Setting, SettingValue, Settings, SettingsError, SettingsFile, Side, SplitChoice,
+    Takes, UpdateSettings, WindowSettings, document as settings_document, setting,
+    template as settings_template, typescript as settings_typescript, usual_shard_bytes,
 };

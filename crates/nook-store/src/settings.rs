@@ -111,6 +111,19 @@ pub enum Pooling {
     Always,
 }
 
+/// Keys that bring the window up for a question, whichever program is in front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskKeys {
+    /// None.
+    Off,
+    /// Ctrl, Alt and the space bar.
+    CtrlAltSpace,
+    /// Ctrl, Shift and the space bar.
+    CtrlShiftSpace,
+    /// Ctrl, Alt and I.
+    CtrlAltI,
+}
+
 /// What happens with new versions of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewVersions {

@@ -223,6 +223,34 @@ async fn a_chat_that_is_not_kept_leaves_nothing_in_any_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_person_made_of_a_reply_is_what_the_model_reads() {
+    let node = Node::start().await;
+    let mut turn = node.say(None, new("Tell me a story about a fox.", None)).await;
+    let (conversation, reply) = (turn.conversation, turn.reply_message);
+    listen(&mut turn, u32::MAX).await;
+    let made = node.ended(conversation, reply).await;
+    assert!(!made.reworded);
+    let refused = node.house.reword_reply(reply, Sensitive(" \n".to_owned())).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::BadRequest);
+
+    let words = Sensitive("The fox slept.".to_owned());
+    let reworded = node.house.reword_reply(reply, words).await.unwrap();
+    let after_both = async |parent| {
+        let mut next = node.say(Some(conversation), new("And then?", Some(parent))).await;
+        listen(&mut next, u32::MAX).await;
+        let end = node.ended(conversation, next.reply_message).await;
+        end.summary.expect("it ended by itself").prompt_tokens
+    };
+    let (long, short) = (after_both(reply).await, after_both(reworded).await);
+    assert!(short < long, "the prompt holds what shows: {short} of {long} tokens");
+    let all = node.messages(conversation).await;
+    let kept = all.iter().find(|message| message.id == reworded).unwrap();
+    assert_eq!((kept.text.as_str(), kept.reworded), ("The fox slept.", true));
+    assert_eq!((kept.parent, &kept.summary), (made.parent, &None));
+    assert!(all.contains(&made), "what the model wrote stays as it was");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn how_freely_words_are_chosen_is_the_owners_choice() {
     let node = Node::start().await;
     let opening = async || {

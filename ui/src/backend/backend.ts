@@ -5,6 +5,7 @@
  * Two implementations: `tauri.ts` (the real program) and `fake.ts` (a small household inside the
  * page, for tests and for a plain browser). Every method that fails rejects with a `Refusal`.
  */
+import type { AskKeys } from '../generated/AskKeys';
 import type { DiagnosticsView } from '../generated/DiagnosticsView';
 import type { ExportAsk } from '../generated/ExportAsk';
 import type { HouseholdView } from '../generated/HouseholdView';
@@ -22,6 +23,10 @@ export interface WindowListener {
   house: (house: HouseholdView) => void;
   /** The tray, or a notice, asked for a page. */
   goTo: (page: Page) => void;
+  /** Somebody has a question, from another program: a new chat is wanted. */
+  ask: () => void;
+  /** What became of the keys that ask that; called once at the start and after every change. */
+  askKeys: (state: AskKeys) => void;
   /** Closing only minimised the window, because this desktop shows no tray icons. */
   noTray: () => void;
   /** The program cannot go on because of a fault of its own; `log` is where it wrote why. Nothing comes after it. */

@@ -103,6 +103,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   watch(listener: WindowListener): Promise<void> {
     this.#listener = listener;
     listener.house(structuredClone(this.house));
+    listener.askKeys('off');
     return Promise.resolve();
   }
 
@@ -112,19 +113,10 @@ export class FakeBackend extends NodeCalls implements Shell {
     this.#listener?.house(structuredClone(this.house));
   }
 
-  /** The tray asks for a page. */
-  trayGoesTo(page: Page): void {
-    this.#listener?.goTo(page);
-  }
-
-  /** The person closed the window on a desktop without a tray. */
-  closedWithoutTray(): void {
-    this.#listener?.noTray();
-  }
-
-  /** The program stops because of a fault. */
-  breaks(log: string | null = '/data/inglenook/inglenook.log'): void {
-    this.#listener?.stopped(log);
+  /** What the tray, the desktop and a fault reach the window by. */
+  get window(): WindowListener {
+    if (this.#listener === null) throw new Error('no window listens');
+    return this.#listener;
   }
 
   /** Lets the time of so many tokens pass where it stands: see `ByHand`. */
@@ -281,6 +273,13 @@ export class FakeBackend extends NodeCalls implements Shell {
     let parent: number | null = null;
     for (const old of copied) parent = this.#copy(id, parent, old).id;
     return Promise.resolve(id);
+  }
+
+  override rewordReply(message: number, text: string): Promise<number> {
+    const [of, messages] = [...this.#messages].find(([, kept]) => kept.some(({ id }) => id === message)) ?? [0, []];
+    const reply = messages.find(({ id }) => id === message);
+    if (reply === undefined) return refuse('not_found', 'That message is gone.');
+    return Promise.resolve(Object.assign(this.#keep(of, reply.parent, 'assistant', text), { reworded: true }).id);
   }
 
   #arrange(conversation: number, change: Partial<ConversationView>): Promise<void> {
@@ -562,15 +561,15 @@ export class FakeBackend extends NodeCalls implements Shell {
   }
 
   #keep(conversation: number, parent: number | null, role: MessageView['role'], text: string): MessageView {
-    const message: MessageView = { id: this.#nextId++, parent, role, text, thought: null, created: now(), finish: 'complete', summary: null,
+    const message: MessageView = { id: this.#nextId++, parent, role, text, thought: null, created: now(), finish: 'complete', reworded: false, summary: null,
       path: null, stretches: [], cut_because: null, cut_code: null };
     this.#messages.get(conversation)?.push(message);
     this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, updated: now(), archived: false } : c));
     return message;
   }
 
-  #copy(conversation: number, parent: number | null, { role, text, finish, summary, stretches }: MessageView): MessageView {
-    return Object.assign(this.#keep(conversation, parent, role, text), { finish, summary, stretches });
+  #copy(conversation: number, parent: number | null, { role, text, finish, reworded, summary, stretches }: MessageView): MessageView {
+    return Object.assign(this.#keep(conversation, parent, role, text), { finish, reworded, summary, stretches });
   }
 
   #remember(): void {

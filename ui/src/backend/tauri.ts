@@ -42,6 +42,8 @@ class TauriBackend extends NodeCalls implements Shell {
     news.onmessage = (message) => {
       if (message.kind === 'house') listener.house(message.house);
       else if (message.kind === 'go_to') listener.goTo(message.page);
+      else if (message.kind === 'ask') listener.ask();
+      else if (message.kind === 'ask_keys') listener.askKeys(message.state);
       else if (message.kind === 'dropped') listener.dropped(message.paths, message.refused);
       else if (message.kind === 'stopped') listener.stopped(message.log);
       else listener.noTray();

@@ -6,7 +6,7 @@ import type { Step } from './tree';
 
 function steps(count: number, text = 'words'): Step[] {
   return Array.from({ length: count }, (_, id) => {
-    const message: MessageView = { id, parent: null, role: id % 2 === 0 ? 'user' : 'assistant', text, thought: null, created: 0, finish: 'complete', summary: null, path: null, stretches: [], cut_because: null, cut_code: null };
+    const message: MessageView = { id, parent: null, role: id % 2 === 0 ? 'user' : 'assistant', text, thought: null, created: 0, finish: 'complete', reworded: false, summary: null, path: null, stretches: [], cut_because: null, cut_code: null };
     return { message, siblings: [id], index: 0 };
   });
 }

@@ -5,6 +5,11 @@ export function sends(event: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'isComposi
   return event.key === 'Enter' && !event.shiftKey && !event.isComposing;
 }
 
+/** Whether this key takes a text in which Enter begins a new line. */
+export function takesLines(event: Pick<KeyboardEvent, 'key' | 'ctrlKey' | 'metaKey' | 'isComposing'>): boolean {
+  return event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !event.isComposing;
+}
+
 /** A longer text fills the field anyhow: measuring it would lay all of it out twice with each key. */
 const MEASURED_CHARACTERS_MAX = 20_000;
 

@@ -9,7 +9,7 @@ function step(text: string, tokens: [prompt: number, reply: number] | null): Ste
     model: 'm', finish_reason: 'stop' as const, prompt_tokens: tokens[0], completion_tokens: tokens[1], route: { legs: [] },
     tokens_per_second: 1, first_token_ms: 1, resumed_tokens: 0, computed_tokens: 0, failovers: [], total_ms: 1, timeline: [], predicted: null, shared: [],
   };
-  const message: MessageView = { id: 1, parent: null, role: 'assistant', text, thought: null, created: 0, finish: 'complete', summary, path: null, stretches: [], cut_because: null, cut_code: null };
+  const message: MessageView = { id: 1, parent: null, role: 'assistant', text, thought: null, created: 0, finish: 'complete', reworded: false, summary, path: null, stretches: [], cut_because: null, cut_code: null };
   return { message, siblings: [1], index: 0 };
 }
 

@@ -34,6 +34,8 @@ export interface ReplyFace {
   shared: readonly string[];
   wordsPerSecond: number | null;
   finish: MessageFinish;
+  /** Whether the person changed its words. */
+  reworded: boolean;
   /** The name of the model that writes it, or wrote it; null where that is not known. */
   model: string | null;
   /** How it was made in the end, with who did what. */
@@ -72,6 +74,7 @@ export function faceOf(message: MessageView): ReplyFace {
     shared: summary?.shared ?? [],
     wordsPerSecond: summary === null ? null : summarySpeed(summary, saidAndThought(message)),
     finish,
+    reworded: message.reworded,
     model: summary?.model ?? null,
     summary,
     stretches: stretchesOf(message),

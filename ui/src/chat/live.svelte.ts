@@ -38,6 +38,7 @@ export class LiveReply implements ReplyFace {
   summary = $state.raw<ReplySummary | null>(null);
   wordsPerSecond = $state<number | null>(null);
   finish = $state<MessageFinish>('running');
+  readonly reworded = false;
   /** The model that was asked. */
   model: string | null = null;
   /** Who computed it so far; for a reply that ends without a summary. */

@@ -28,7 +28,7 @@ export class OpenChat {
   live = $state.raw<LiveReply | null>(null);
   /** The message that it fills. */
   liveId = $state<number | null>(null);
-  /** The person's message that is being edited. */
+  /** The message that is being edited. */
   editing = $state<number | null>(null);
   /** Never saved; gone when it is left. */
   temporary = $state(false);
@@ -103,6 +103,19 @@ export class OpenChat {
     this.editing = null;
     const { parent } = message;
     return this.#turn({ what: { kind: 'new', message: { text, parent } }, after: parent }, model);
+  }
+
+  /** Puts words of the person in the place of a reply, which stays beside them. */
+  async reword({ id, parent }: MessageView, text: string): Promise<void> {
+    this.editing = null;
+    try {
+      const reworded = await this.#backend.rewordReply(id, text);
+      await this.load();
+      this.choose(parent, reworded);
+      this.#changed();
+    } catch (thrown) {
+      this.problem = t.app.notSaved(Refusal.sentence(thrown));
+    }
   }
 
   /** Asks for another answer to a message of the person. */
@@ -242,7 +255,7 @@ export class OpenChat {
   #add(id: number, parent: number | null, role: MessageView['role'], text: string): void {
     const created = Math.floor(Date.now() / 1000);
     const finish = role === 'user' ? ('complete' as const) : ('running' as const);
-    const message: MessageView = { id, parent, role, text, thought: null, created, finish, summary: null, path: null, stretches: [], cut_because: null, cut_code: null };
+    const message: MessageView = { id, parent, role, text, thought: null, created, finish, reworded: false, summary: null, path: null, stretches: [], cut_because: null, cut_code: null };
     this.#messages = [...this.#messages, message];
     this.#choices = new Map([...this.#choices, [parent, id]]);
   }

@@ -14,6 +14,7 @@ function tree(text: string): MessageView[] {
       text: '',
       created: 0,
       finish: 'complete',
+      reworded: false,
       summary: null,
       thought: null,
       path: null,

@@ -42,7 +42,7 @@ function summary(values: Partial<ReplySummary>): ReplySummary {
 function face(values: Partial<ReplyFace>): ReplyFace {
   return {
     phase: 'finished', text: 'one two three four five', thought: null, route: BOTH, marks: [], cut: null, note: null, wait: null, shared: [],
-    wordsPerSecond: null, finish: 'complete', model: null, summary: summary({}), stretches: [{ at: 0, after_tokens: 0, route: BOTH }], ...values,
+    wordsPerSecond: null, finish: 'complete', reworded: false, model: null, summary: summary({}), stretches: [{ at: 0, after_tokens: 0, route: BOTH }], ...values,
   };
 }
 

@@ -39,6 +39,10 @@ created: number,
  */
 finish: MessageFinish, 
 /**
+ * Whether a reply names no model as its author: the person changed it.
+ */
+reworded: boolean, 
+/**
  * How it was made; absent for messages of people and for cut replies.
  */
 summary: ReplySummary | null, 

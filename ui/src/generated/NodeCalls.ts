@@ -163,6 +163,11 @@ export abstract class NodeCalls {
     return this.call<'branch_conversation'>({ action: 'branch_conversation', message });
   }
 
+  /** Puts a text of the person in the place of a reply, which stays beside it; returns its number. */
+  rewordReply(message: Ask<'reword_reply'>['message'], text: Ask<'reword_reply'>['text']): Promise<Answer<'reword_reply'>> {
+    return this.call<'reword_reply'>({ action: 'reword_reply', message, text });
+  }
+
   /** Takes in a conversation that was exported as JSON; returns its number. */
   importConversation(file: Ask<'import_conversation'>['file']): Promise<Answer<'import_conversation'>> {
     return this.call<'import_conversation'>({ action: 'import_conversation', file });

@@ -156,7 +156,15 @@ archived: boolean, } | { "action": "branch_conversation",
 /**
  * The last message of the copy.
  */
-message: number, } | { "action": "export_conversation", 
+message: number, } | { "action": "reword_reply", 
+/**
+ * The reply.
+ */
+message: number, 
+/**
+ * What is to stand there.
+ */
+text: string, } | { "action": "export_conversation", 
 /**
  * Which conversation.
  */

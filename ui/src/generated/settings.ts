@@ -42,6 +42,8 @@ export interface SettingValues {
   'window.language': string | null;
   /** Whether the desktop may show notices. */
   'window.notifications': boolean;
+  /** Keys that bring the window up with a new chat, whichever program is in front. On Wayland programs get none: there, let a key of the desktop run `inglenook --ask`. */
+  'window.ask_keys': 'off' | 'ctrl+alt+space' | 'ctrl+shift+space' | 'ctrl+alt+i';
   /** Whether the window is drawn without the graphics card. */
   'window.safe_graphics': boolean;
   /** What happens with new versions: nobody is asked unless you do (`off`), you are told once there is one (`tell`), or it is also installed once nothing has been under way for ten minutes (`install`), where the program came as the portable package. A program that knows no address of releases asks nobody. */
@@ -130,6 +132,7 @@ export const DEFAULTS: SettingValues = {
   'chat.temperature': 0.7,
   'window.language': null,
   'window.notifications': true,
+  'window.ask_keys': "off",
   'window.safe_graphics': false,
   'updates.new_versions': "tell",
   'distributed_inference.enabled': true,
@@ -177,6 +180,7 @@ export const OFFERED = [
   'network.let_others_wake',
   'network.wake_helpers',
   'window.notifications',
+  'window.ask_keys',
   'window.safe_graphics',
   'updates.new_versions',
   'distributed_inference.backend',

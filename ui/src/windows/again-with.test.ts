@@ -34,5 +34,5 @@ it('is not offered where there is one model alone', async () => {
   backend.change((house) => { house.models = house.models.slice(1); });
   await user.click(screen.getByTitle('Why leaves change colour'));
   await user.click(await screen.findByTestId('reply-menu'));
-  expect((await screen.findAllByRole('menuitem')).map((item) => item.textContent.trim())).toEqual(['Go on from here in a new chat']);
+  expect((await screen.findAllByRole('menuitem')).map((item) => item.textContent.trim())).toEqual(['Go on from here in a new chat', 'Change its words']);
 });

@@ -42,8 +42,9 @@ it('is not offered in a chat that is not kept', async () => {
   state.desk.current.temporary = true;
   await state.desk.current.say('a story', 'ember');
   await vi.waitFor(() => { expect(state.desk.current.busy).toBe(false); });
-  expect(await screen.findByTestId('again')).toBeTruthy();
-  expect(screen.queryByTestId('reply-menu')).toBeNull();
+  await user.click(await screen.findByTestId('reply-menu'));
+  expect(await screen.findByTestId('reword')).toBeTruthy();
+  expect(screen.queryByTestId('branch')).toBeNull();
 });
 
 it('says why where it cannot be done, and stays', async () => {

@@ -74,7 +74,7 @@ it('says where trust is chosen that a helper can read along, word for word', asy
 });
 
 it('says that a fault stopped the program, and what is kept', async () => {
-  backend.breaks();
+  backend.window.stopped('/data/inglenook/inglenook.log');
   await tick();
   const said = screen.getByTestId('stopped').textContent;
   expect(said).toContain('Inglenook ist wegen eines Fehlers stehen geblieben');

@@ -46,12 +46,12 @@ it.each(PAGES)('%s says in words what is not well', async (page) => {
 
 describe('the way to a section', () => {
   it('is the same from outside: the section shows, and whoever reads goes on at its title', async () => {
-    backend.trayGoesTo('sharing');
+    backend.window.goTo('sharing');
     await tick();
     expect(screen.getByTestId('section-sharing').getAttribute('aria-current')).toBe('page');
     expect(document.activeElement).toBe(screen.getByRole('heading', { level: 1, name: 'Sharing' }));
     expect(backend.shown).toBe('sharing');
-    backend.trayGoesTo('chat');
+    backend.window.goTo('chat');
     await tick();
     expect(document.activeElement).toBe(screen.getByTestId('prompt'));
   });

@@ -4,6 +4,7 @@ import { MediaQuery } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import { ChatDesk } from '../chat/desk.svelte';
 import { printOpen } from '../chat/printing';
+import type { AskKeys } from '../generated/AskKeys';
 import type { HouseholdView } from '../generated/HouseholdView';
 import type { Problem } from '../generated/Problem';
 import { announcer } from '../kit/announcer.svelte';
@@ -31,6 +32,8 @@ export class WindowState {
   problem = $state<string | null>(null);
   /** Whether the person has to be told why the window does not go away. */
   noTray = $state(false);
+  /** What became of the keys that bring the window up for a question. */
+  askKeys = $state<AskKeys>('off');
   /** Set once the program cannot go on because of a fault of its own; `log` is where it wrote why. */
   stopped = $state.raw<{ log: string | null } | null>(null);
   /** Whether the side bar is open where it covers the page. */
@@ -50,6 +53,8 @@ export class WindowState {
   peers = $state.raw<readonly string[]>([]);
   /** Bytes per second of the last download from the internet that was seen since the window opened. */
   downloadPace = $state.raw<number | null>(null);
+  /** Somebody had a question before there was anything to show. */
+  #hasQuestion = false;
   readonly #storage: Storage;
   readonly #narrow = new MediaQuery(NARROW);
 
@@ -67,6 +72,8 @@ export class WindowState {
       await this.backend.watch({
         house: (house) => { this.#hear(house); },
         goTo: (page) => { this.#arrive(page); },
+        ask: () => { this.#ask(); },
+        askKeys: (state) => { this.askKeys = state; },
         noTray: () => { this.noTray = true; },
         stopped: (log) => { this.stopped = { log }; },
         dropped: (paths, refused) => { this.#drop(paths, refused); },
@@ -97,6 +104,12 @@ export class WindowState {
     flushSync();
     // Where it cannot be loaded, the page says so, and has no title.
     void loaded(page).then(() => { if (this.page === page) focusTitle(); }, () => undefined);
+  }
+
+  /** Shows a new chat, now or as soon as the house is known. */
+  #ask(): void {
+    this.#hasQuestion = this.house === null;
+    if (this.house !== null && this.stopped === null) this.startNew();
   }
 
   /** From the first start to where a device is added. */
@@ -218,6 +231,7 @@ export class WindowState {
     this.house = house;
     this.desk.coming.hear(house);
     this.downloadPace = paceOf(house.downloads) ?? this.downloadPace;
+    if (this.#hasQuestion) this.#ask();
     const now = places(this.peers, house.devices.filter((d) => d.paired).map((d) => d.id));
     if (now.join(' ') === this.peers.join(' ')) return;
     this.peers = now;

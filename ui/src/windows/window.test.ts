@@ -130,7 +130,7 @@ describe('keys', () => {
   });
 
   it('quit where there is no tray, which the window explains', async () => {
-    backend.closedWithoutTray();
+    backend.window.noTray();
     await tick();
     expect(screen.getByText(/only minimises it/).textContent).toContain('To quit: Ctrl Q.');
     const quit = vi.spyOn(backend, 'quit');
@@ -302,11 +302,11 @@ describe('devices', () => {
   });
 
   it('opens where the tray says', async () => {
-    backend.trayGoesTo('chat');
+    backend.window.goTo('chat');
     await tick();
     expect(screen.getByTestId('prompt')).toBeTruthy();
     expect(backend.shown).toBe('chat');
-    backend.trayGoesTo('models');
+    backend.window.goTo('models');
     await tick();
     expect(backend.shown).toBe('models');
   });
@@ -335,7 +335,7 @@ describe('names and roles', () => {
 describe('a fault that stops the program', () => {
   it('takes the place of every page, says what is kept, and offers a restart', async () => {
     await go('devices');
-    backend.breaks('/data/inglenook.log');
+    backend.window.stopped('/data/inglenook.log');
     await tick();
     const said = screen.getByTestId('stopped').textContent;
     expect(said).toContain('Inglenook stopped because of a fault');
@@ -349,7 +349,7 @@ describe('a fault that stops the program', () => {
   });
 
   it('offers to quit too, by button and by key, and takes no other key', async () => {
-    backend.breaks();
+    backend.window.stopped('/data/inglenook/inglenook.log');
     await tick();
     const quit = vi.spyOn(backend, 'quit');
     await user.click(screen.getByTestId('quit'));
@@ -363,7 +363,7 @@ describe('a fault that stops the program', () => {
   it('presses no button with what somebody is typing', async () => {
     await user.type(screen.getByTestId('prompt'), 'Tell me');
     const restart = vi.spyOn(backend, 'restart');
-    backend.breaks();
+    backend.window.stopped('/data/inglenook/inglenook.log');
     await tick();
     expect(document.activeElement).toBe(screen.getByRole('heading', { level: 1 }));
     await user.keyboard(' a story{Enter}');
@@ -371,7 +371,7 @@ describe('a fault that stops the program', () => {
   });
 
   it('says why the restart failed, and may be asked again', async () => {
-    backend.breaks(null);
+    backend.window.stopped(null);
     await tick();
     vi.spyOn(backend, 'restart').mockRejectedValue(new Error('The program is not there any more.'));
     await user.click(screen.getByTestId('restart'));
@@ -383,7 +383,7 @@ describe('a fault that stops the program', () => {
   it('closes a question and the list of keys, which belong to what is gone', async () => {
     await user.keyboard('{Control>}/{/Control}');
     expect(screen.getByTestId('shortcuts')).toBeTruthy();
-    backend.breaks();
+    backend.window.stopped('/data/inglenook/inglenook.log');
     await tick();
     expect(screen.queryByTestId('shortcuts')).toBeNull();
   });

@@ -56,8 +56,8 @@ export async function pass(page: Page, tokens: number): Promise<void> {
 /** A fault stops the program, in a household whose time stands (`byHand`). */
 export async function breaks(page: Page): Promise<void> {
   await page.evaluate(() => {
-    const { household } = window as unknown as { household: { breaks(): void } };
-    household.breaks();
+    const { household } = window as unknown as { household: { window: { stopped(log: string): void } } };
+    household.window.stopped('/data/inglenook/inglenook.log');
   });
 }
 

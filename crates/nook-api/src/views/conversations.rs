@@ -58,6 +58,9 @@ struct MessageView {
     pub created: u64,
     /// How it ended.
     pub finish: MessageFinish,
+    /// Whether a reply names no model as its author: the person changed it.
+    #[serde(default)]
+    pub reworded: bool,
     /// How it was made; absent for messages of people and for cut replies.
     pub summary: Option<ReplySummary>,
     /// Who computed a reply that has no summary; absent when it was cut before that was known.

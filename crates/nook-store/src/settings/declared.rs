@@ -21,7 +21,9 @@ use super::model_names::ModelNames;
 use super::pausing::QuietHours;
 use super::setting::{Setting, Side, at_once, next_start};
 use super::value::SettingValue;
-use super::{ActivationChoice, Language, Megabytes, NewVersions, OutOfRange, Pooling, SplitChoice};
+use super::{
+    ActivationChoice, AskKeys, Language, Megabytes, NewVersions, OutOfRange, Pooling, SplitChoice,
+};
 use crate::identity::KeyringChoice;
 
 use super::setting::Side::{Asking, Lending};
@@ -124,6 +126,9 @@ declare! {
             next_start(Side::Window).example("\"de\"");
         /// Whether the desktop may show notices.
         "window.notifications" => notifications: bool = true, at_once(Side::Window).in_window();
+        /// Keys that bring the window up with a new chat, whichever program is in front. On Wayland
+        /// programs get none: there, let a key of the desktop run `inglenook --ask`.
+        "window.ask_keys" => ask_keys: AskKeys = AskKeys::Off, at_once(Side::Window).in_window();
         /// Whether the window is drawn without the graphics card.
         "window.safe_graphics" => safe_graphics: bool = false, next_start(Side::Window).in_window();
     }

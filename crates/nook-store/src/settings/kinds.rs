@@ -15,7 +15,7 @@ use super::model_names::{ModelNames, NAMES_MAX};
 use super::pausing::QuietHours;
 use super::setting::{Setting, Takes};
 use super::value::SettingValue;
-use super::{ActivationChoice, Language, Megabytes, NewVersions, Pooling, SplitChoice};
+use super::{ActivationChoice, AskKeys, Language, Megabytes, NewVersions, Pooling, SplitChoice};
 use crate::identity::KeyringChoice;
 
 /// More web origins are a mistake; the list is refused.
@@ -171,6 +171,12 @@ macro_rules! words {
 
 words!(KeyringChoice { "system" => Self::System, "off" => Self::Off });
 words!(Pooling { "when_faster" => Self::WhenFaster, "always" => Self::Always });
+words!(AskKeys {
+    "off" => Self::Off,
+    "ctrl+alt+space" => Self::CtrlAltSpace,
+    "ctrl+shift+space" => Self::CtrlShiftSpace,
+    "ctrl+alt+i" => Self::CtrlAltI,
+});
 words!(NewVersions { "off" => Self::Off, "tell" => Self::Tell, "install" => Self::Install });
 words!(FormFactor {
     "laptop" => Self::Laptop,

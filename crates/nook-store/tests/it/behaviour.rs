@@ -79,6 +79,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "nothing_is_told_while_the_owner_wants_no_notices_nor_later",
     ),
     (
+        "window.ask_keys",
+        "tests/python/test_pages.py",
+        "test_keys_bring_the_window_up_with_a_new_chat_from_any_program",
+    ),
+    (
         "updates.new_versions",
         "tests/tests/it/updating.rs",
         "new_versions_are_looked_for_as_the_owner_chooses",
@@ -236,8 +241,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Whether `text` has a test called `name`.
+/// Whether `text` has a test called `name`, in Rust or in Python.
 fn has_test(text: &str, name: &str) -> bool {
+    if text.contains(&format!("\ndef {name}(")) {
+        return true;
+    }
     let Some(at) = text.find(&format!("fn {name}(")) else { return false };
     let above = text[..at].lines().rev().skip_while(|line| !line.trim_start().starts_with("#["));
     above.take(1).any(|line| line.contains("#[test]") || line.contains("#[tokio::test"))

@@ -287,6 +287,32 @@ fn a_branch_is_a_copy_that_ends_where_it_was_taken() {
 }
 
 #[test]
+fn a_reply_that_was_changed_stands_beside_the_one_that_was_made() {
+    let mut chats = chats();
+    let talk = chats.create("Soup", NOW).unwrap();
+    let asked = chats.add(talk, None, Role::User, "With onions?", NOW).unwrap();
+    let made = chats.begin_reply(talk, asked, "m", NOW).unwrap();
+    assert_eq!(chats.reword(made, "No.", NOW), Err(ChatsError::Running));
+    chats.append(made, "Yes.").unwrap();
+    chats.finish(made, &Finish::Length, Some("{}"), NOW).unwrap();
+
+    let changed = chats.reword(made, "Yes, leeks.", NOW + 1).unwrap();
+    let kept = chats.get(talk).unwrap();
+    assert_eq!(kept.entry.leaf, Some(changed), "it is the one that shows");
+    let [_, before, after] = kept.messages.as_slice() else { panic!("{kept:?}") };
+    assert_eq!((before.text.as_str(), before.model.as_deref()), ("Yes.", Some("m")));
+    assert_eq!((after.parent, after.role), (Some(asked), Role::Assistant));
+    assert_eq!((after.text.as_str(), &after.finish), ("Yes, leeks.", &Finish::Complete));
+    assert_eq!((&after.model, &after.route), (&None, &None), "no model wrote it");
+    assert_eq!(chats.search("leeks", 9).unwrap().len(), 1);
+
+    let long = "x".repeat(MESSAGE_BYTES_MAX + 1);
+    assert!(matches!(chats.reword(made, &long, NOW), Err(ChatsError::TooLong { .. })));
+    assert_eq!(chats.reword(asked, "Leeks?", NOW), Err(ChatsError::NoMessage), "no reply");
+    assert_eq!(chats.reword(MessageId(i64::MAX), "", NOW), Err(ChatsError::NoMessage));
+}
+
+#[test]
 fn a_file_of_a_version_that_knows_no_pins_gets_them_and_keeps_its_format() {
     let folder = tempfile::tempdir().unwrap();
     let home = open(&folder);

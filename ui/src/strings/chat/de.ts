@@ -97,6 +97,10 @@ export const chat: Strings['chat'] = {
   again: 'Noch einmal',
   againWith: 'Noch einmal, nur diesmal mit',
   replyMenu: 'Mehr zu dieser Antwort',
+  reword: 'Wortlaut ändern',
+  rewordField: 'Wortlaut der Antwort',
+  rewordYes: 'Behalten',
+  reworded: 'Von dir geändert',
   branch: 'Von hier an in einem neuen Gespräch weiter',
   writtenBy: (model) => `geschrieben von ${model}`,
   menu: {

@@ -97,6 +97,10 @@ export const chat = {
   again: 'Again',
   againWith: 'Again, this once with',
   replyMenu: 'More for this reply',
+  reword: 'Change its words',
+  rewordField: 'Words of the reply',
+  rewordYes: 'Keep',
+  reworded: 'Changed by you',
   branch: 'Go on from here in a new chat',
   writtenBy: (model: string) => `written by ${model}`,
   menu: {
