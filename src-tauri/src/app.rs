@@ -114,11 +114,12 @@ fn happened(window: &Window, event: &WindowEvent) {
 /// The program was started a second time: that one has ended, and this one does what it was asked.
 fn started_again(app: &AppHandle, words: Vec<String>) {
     let arguments = Arguments::read(words.into_iter().skip(1));
+    if arguments.toggle_share {
+        tray::wish(app, tray::Wish::ToggleSharing);
+    }
     if arguments.ask {
         window::ask(app);
-    } else if arguments.toggle_share {
-        tray::wish(app, tray::Wish::ToggleSharing);
-    } else if !arguments.hidden {
+    } else if !arguments.hidden && !arguments.toggle_share {
         window::show(app);
     }
 }
@@ -129,7 +130,8 @@ fn set_up(app: &AppHandle, arguments: Arguments, opener: Opener) {
         app.manage(tray.clone());
     }
     let background = app.state::<Background>();
-    background.run("first-window", first_window(app.clone(), arguments.hidden && tray.is_some()));
+    let hidden = arguments.hidden && !arguments.ask && tray.is_some();
+    background.run("first-window", first_window(app.clone(), hidden));
     background.run("house", running::run(app.clone(), tray, opener, arguments));
     if arguments.ask {
         app.state::<News>().ask();

@@ -297,12 +297,14 @@ def test_keys_bring_the_window_up_with_a_new_chat_from_any_program(window: Windo
         lambda: keys.press("ctrl+alt+space"),
         lambda: window.app.start("--ask").wait(REPLY_SECONDS),
     ):
+        window.done(lambda: window.find("conversation").find_element(*TITLE).click())
+        window.find("reply-text")
         window.go_to("models")
         close_windows()
         wait_until(lambda: not windows(), "no window")
         ask()
-        wait_until(is_asked, "the window with a new chat")
-    assert not window.all("reply"), "a new chat has none"
+        wait_until(is_asked, "the window with the field of a chat")
+        assert not window.all("reply"), "a new chat has none"
     window.go_to("settings")
     choose_keys(window, "off", "off")
 

@@ -318,9 +318,6 @@ impl Chats {
         text: &str,
         now: u64,
     ) -> Result<MessageId, ChatsError> {
-        if text.len() > MESSAGE_BYTES_MAX {
-            return Err(ChatsError::TooLong { bytes: text.len() });
-        }
         let new = New { role, text, model: None, finish: &Finish::Complete };
         self.insert(conversation, parent, &new, now)
     }
@@ -412,6 +409,9 @@ impl Chats {
         new: &New<'_>,
         now: u64,
     ) -> Result<MessageId, ChatsError> {
+        if new.text.len() > MESSAGE_BYTES_MAX {
+            return Err(ChatsError::TooLong { bytes: new.text.len() });
+        }
         let path = self.path.clone();
         let told = |error: rusqlite::Error| blame(&path, &error);
         let transaction = self.database.transaction().map_err(told)?;

@@ -46,6 +46,7 @@ export class OpenChat {
   #choices = $state.raw<Choices>(new Map());
   /** Stop was asked for before the house had named the reply. */
   #stopWhenNamed = false;
+  #rewording = false;
   #lookAgain: ReturnType<typeof setTimeout> | undefined;
   readonly #backend: Backend;
   readonly #changed: () => void;
@@ -105,16 +106,24 @@ export class OpenChat {
     return this.#turn({ what: { kind: 'new', message: { text, parent } }, after: parent }, model);
   }
 
-  /** Puts words of the person in the place of a reply, which stays beside them. */
-  async reword({ id, parent }: MessageView, text: string): Promise<void> {
-    this.editing = null;
+  /** Puts words of the person in the place of a reply, which stays beside them. Resolves to whether that was done; what
+   *  was refused is still being edited. */
+  async reword({ id, parent }: MessageView, text: string): Promise<boolean> {
+    // Asked for twice, it would be done twice.
+    if (this.#rewording) return false;
+    this.#rewording = true;
     try {
       const reworded = await this.#backend.rewordReply(id, text);
+      this.editing = null;
       await this.load();
       this.choose(parent, reworded);
       this.#changed();
+      return true;
     } catch (thrown) {
       this.problem = t.app.notSaved(Refusal.sentence(thrown));
+      return false;
+    } finally {
+      this.#rewording = false;
     }
   }
 

@@ -39,7 +39,8 @@ created: number,
  */
 finish: MessageFinish, 
 /**
- * Whether a reply names no model as its author: the person changed it.
+ * Whether a reply names no model as its author: the person changed it, or the file that it came
+ * with names none.
  */
 reworded: boolean, 
 /**

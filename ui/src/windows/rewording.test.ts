@@ -58,12 +58,27 @@ it.each(['{Escape}', '{Control>}{Enter}{/Control}'])('changes nothing where noth
   expect(await screen.findAllByTestId('reply-text')).not.toHaveLength(0);
 });
 
-it('says why it was not kept, and shows what was there', async () => {
+it('says why it was not kept, and loses nothing that was typed', async () => {
   const made = shown();
-  vi.spyOn(backend, 'rewordReply').mockRejectedValue(new Error('The disk is full.'));
+  vi.spyOn(backend, 'rewordReply').mockRejectedValueOnce(new Error('The disk is full.'));
   const field = await change();
   await user.type(field, ' Truly.');
   await user.click(screen.getByTestId('reword-yes'));
   expect((await screen.findByRole('alert')).textContent).toContain('The disk is full.');
   expect(shown()).toBe(made);
+  expect(screen.getByTestId<HTMLTextAreaElement>('reword-field').value).toBe(`${made ?? ''} Truly.`);
+  await user.click(screen.getByTestId('reword-yes'));
+  await vi.waitFor(() => { expect(shown()).toBe(`${made ?? ''} Truly.`); });
+  expect(screen.queryByRole('alert')).toBeNull();
+});
+
+it('is done once, however often it is asked for meanwhile', async () => {
+  const asked: ((id: number) => void)[] = [];
+  const reword = vi.spyOn(backend, 'rewordReply').mockImplementation(() => new Promise((done) => asked.push(done)));
+  await user.type(await change(), ' Truly.');
+  await user.click(screen.getByTestId('reword-yes'));
+  await user.click(screen.getByTestId('reword-yes'));
+  expect(reword).toHaveBeenCalledOnce();
+  asked[0]?.(0);
+  await vi.waitFor(() => { expect(screen.queryByTestId('reword-field')).toBeNull(); });
 });

@@ -38,6 +38,22 @@ for (const [name, chosen, width] of [['light', {}, 1100], ['dark', { theme: 'dar
   });
 }
 
+for (const [name, chosen, width] of [['light', {}, 1100], ['dark', { theme: 'dark' }, 420], ['german', { language: 'de', size: 'huge' }, 550], ['mirrored', { language: 'mirrored' }, 1100]] as const) {
+  test(`a reply whose words are changed is good: ${name}`, async ({ page }) => {
+    await page.setViewportSize({ width, height: 760 });
+    await open(page, chosen);
+    await openConversation(page);
+    await page.getByTestId('reply-menu').last().click();
+    await page.getByTestId('reword').click();
+    await expect(page.getByTestId('reword-field')).toBeFocused();
+    await isGood(page, name, 'rewording');
+    await page.getByTestId('reword-field').fill('Only words of mine.');
+    await page.keyboard.press('Control+Enter');
+    await expect(page.getByTestId('facts')).toHaveCount(1);
+    await isGood(page, name, 'reworded');
+  });
+}
+
 for (const [name, chosen, width] of [['light', {}, 1100], ['contrast', { theme: 'contrast' }, 420], ['german', { language: 'de', size: 'huge' }, 550], ['mirrored', { language: 'mirrored' }, 1100]] as const) {
   test(`a long wait is good, and so are the chats that were put away: ${name}`, async ({ page }) => {
     await page.setViewportSize({ width, height: 760 });

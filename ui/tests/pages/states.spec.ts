@@ -2,7 +2,7 @@
  *  and dark; less movement and the system's own colours are respected. */
 import { expect, type Page, test } from '@playwright/test';
 import { isGood } from './good';
-import { breaks, goTo, open, openConversation, pass, settle, TO_THE_END, TO_WRITING } from './visit';
+import { askKeys, breaks, goTo, open, openConversation, pass, settle, TO_THE_END, TO_WRITING } from './visit';
 
 const THEMES = ['light', 'dark'] as const;
 const PAUSES = ['owner', 'quiet_hours', 'battery', 'full_screen', 'busy'];
@@ -38,6 +38,18 @@ for (const theme of THEMES) {
     await say(page, 'a story');
     await pass(page, TO_THE_END);
     await expect(page.getByTestId('reply').last()).toHaveAttribute('data-phase', 'finished');
+  });
+
+  test(`keys that cannot be had are told of in ${theme}`, async ({ page }) => {
+    await open(page, { theme, byHand: true });
+    await goTo(page, 'settings');
+    await page.getByTestId('ask-keys').selectOption('ctrl+alt+space');
+    await askKeys(page, 'taken');
+    await expect(page.getByTestId('ask-keys-taken')).toBeVisible();
+    await isGood(page, theme, 'ask-keys-taken');
+    await askKeys(page, 'impossible');
+    await expect(page.getByTestId('ask-keys-impossible')).toBeVisible();
+    await isGood(page, theme, 'ask-keys-impossible');
   });
 
   test(`sheets and questions are good in ${theme}`, async ({ page }) => {

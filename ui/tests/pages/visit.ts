@@ -61,6 +61,14 @@ export async function breaks(page: Page): Promise<void> {
   });
 }
 
+/** The system answers about the keys that ask, in a household whose time stands (`byHand`). */
+export async function askKeys(page: Page, state: 'taken' | 'impossible'): Promise<void> {
+  await page.evaluate((now) => {
+    const { household } = window as unknown as { household: { window: { askKeys(state: string): void } } };
+    household.window.askKeys(now);
+  }, state);
+}
+
 /** What lies between a question and its third token, as the household counts it. */
 export const TO_WRITING = 12;
 /** More than any reply or download takes. */

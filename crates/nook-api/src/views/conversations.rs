@@ -58,7 +58,8 @@ struct MessageView {
     pub created: u64,
     /// How it ended.
     pub finish: MessageFinish,
-    /// Whether a reply names no model as its author: the person changed it.
+    /// Whether a reply names no model as its author: the person changed it, or the file that it came
+    /// with names none.
     #[serde(default)]
     pub reworded: bool,
     /// How it was made; absent for messages of people and for cut replies.

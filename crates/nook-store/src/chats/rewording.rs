@@ -2,7 +2,7 @@
 
 use rusqlite::OptionalExtension as _;
 
-use super::{Chats, ChatsError, ConversationId, Finish, MESSAGE_BYTES_MAX, MessageId, New, Role};
+use super::{Chats, ChatsError, ConversationId, Finish, MessageId, New, Role};
 
 impl Chats {
     /// Adds `text` in the place of a reply, which stays beside it, and shows it. No model is named as
@@ -13,9 +13,6 @@ impl Chats {
         text: &str,
         now: u64,
     ) -> Result<MessageId, ChatsError> {
-        if text.len() > MESSAGE_BYTES_MAX {
-            return Err(ChatsError::TooLong { bytes: text.len() });
-        }
         let sql = "SELECT conversation, parent, finish FROM message
                    WHERE id = ?1 AND role = 'assistant'";
         let read = |row: &rusqlite::Row<'_>| {
