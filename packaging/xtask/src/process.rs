@@ -72,7 +72,12 @@ impl Program {
     }
 
     /// Runs to the end with its output going through; any exit status but 0 is an error.
-    pub(crate) fn run(mut self) -> Result<()> {
+    pub(crate) fn run(self) -> Result<()> {
+        // Whoever writes straight to a terminal that others write to as well cannot be told apart.
+        if say::Voice::here().is_beside() { self.run_and_quote() } else { self.run_through() }
+    }
+
+    fn run_through(mut self) -> Result<()> {
         let shown = self.shown();
         say::command(&shown);
         let status = self.status()?;

@@ -14,15 +14,18 @@ use crate::places::Places;
 use crate::process::{Program, cargo};
 use crate::setup::{self, Purpose, SetupOptions};
 use crate::spent::Meter;
-use crate::{deny, outside, say, tidy};
+use crate::{deny, say, tidy};
 
 pub(crate) mod build;
 mod node;
 pub(crate) mod package;
 mod pool;
 mod python;
+mod round;
 pub(crate) mod rust;
 pub(crate) mod ui;
+
+pub(crate) use self::round::Round;
 
 /// What to test and how.
 #[derive(Debug, Args)]
@@ -42,16 +45,6 @@ pub(crate) struct TestOptions {
     /// Install missing system packages without asking
     #[arg(long)]
     yes: bool,
-}
-
-/// One run of stages.
-#[derive(Debug)]
-pub(crate) struct Round {
-    /// Where things lie.
-    pub(crate) places: Places,
-    /// What the build stage made; later stages run it.
-    pub(crate) built: Option<build::Built>,
-    setup: SetupOptions,
 }
 
 /// How a stage that did not fail ended.
@@ -74,95 +67,62 @@ struct Stage {
     about: &'static str,
     /// Stages without which this one cannot run; they run first even when not asked for.
     needs: &'static [&'static str],
-    run: fn(&mut Round) -> Ending,
+    /// It mostly waits, and runs beside those that follow.
+    beside: bool,
+    run: fn(&Round) -> Ending,
 }
 
+/// In order; see [`round`] for those that run beside others.
 const STAGES: &[Stage] = &[
-    Stage { name: "setup", about: "system packages, Node, Python", needs: &[], run: set_up },
-    Stage { name: "fmt", about: "formatting of the Rust code", needs: &[], run: format },
-    Stage { name: "spelling", about: "spelling of code and documents", needs: &[], run: spelling },
-    Stage {
-        name: "workflows",
-        about: "what a public forge is told to run",
-        needs: &[],
-        run: workflows,
-    },
-    Stage {
-        name: "tidy",
-        about: "shape of the source, and xtask's own tests",
-        needs: &[],
-        run: tidy_up,
-    },
-    Stage {
-        name: "ui",
-        about: "the pages: install, lint, types, tests, build",
-        needs: &[],
-        run: ui::stage,
-    },
-    Stage {
-        name: "pages",
-        about: "the pages in a browser: every look, axe, keys alone",
-        needs: &[],
-        run: ui::pages,
-    },
-    Stage {
-        name: "deny",
-        about: "licences, bans, sources, advisories",
-        needs: &[],
-        run: deny_check,
-    },
-    Stage { name: "clippy", about: "lints as errors", needs: &[], run: clippy },
-    Stage { name: "doc", about: "documentation warnings as errors", needs: &[], run: doc },
-    Stage { name: "build", about: "all programs and test programs", needs: &[], run: build::stage },
-    Stage {
-        name: "rust",
-        about: "Rust tests of every crate",
-        needs: &["build"],
-        run: rust::crates,
-    },
-    Stage {
-        name: "pool",
-        about: "the kernels' thread pool in every order, by loom",
-        needs: &[],
-        run: pool::stage,
-    },
-    Stage {
-        name: "card",
-        about: "candle's code for graphics cards, on the processor",
-        needs: &["build"],
-        run: rust::candle,
-    },
-    Stage {
-        name: "gpu",
-        about: "GPUs of every vendor: kernels, models, workers, households",
-        needs: &["build"],
-        run: rust::gpus,
-    },
-    Stage {
-        name: "household",
-        about: "whole households: parity, faults, namespaces",
-        needs: &["build"],
-        run: rust::households,
-    },
-    Stage {
-        name: "clients",
-        about: "foreign programs at the local port",
-        needs: &["build"],
-        run: clients,
-    },
-    Stage {
-        name: "window",
-        about: "tray and windows, driven on a private display",
-        needs: &["build"],
-        run: python::windows,
-    },
-    Stage {
-        name: "package",
-        about: ".deb and .rpm; in CI installed, driven, removed",
-        needs: &["build"],
-        run: package::stage,
-    },
+    stage("setup", "system packages, Node, Python", &[], set_up),
+    stage("fmt", "formatting of the Rust code", &[], format),
+    stage("spelling", "spelling of code and documents", &[], spelling),
+    stage("workflows", "what a public forge is told to run", &[], workflows),
+    stage("tidy", "shape of the source, and xtask's own tests", &[], tidy_up),
+    stage("ui", "the pages: install, lint, types, tests, build", &[], ui::stage),
+    beside("pages", "the pages in a browser: every look, axe, keys alone", &[], ui::pages),
+    stage("deny", "licences, bans, sources, advisories", &[], deny_check),
+    stage("clippy", "lints as errors", &[], clippy),
+    stage("doc", "documentation warnings as errors", &[], doc),
+    stage("build", "all programs and test programs", &[], build::stage),
+    beside("clients", "foreign programs at the local port", &["build"], clients),
+    beside("window", "tray and windows, driven on a private display", &["build"], python::windows),
+    stage("rust", "Rust tests of every crate", &["build"], rust::crates),
+    stage("pool", "the kernels' thread pool in every order, by loom", &[], pool::stage),
+    stage("card", "candle's code for graphics cards, on the processor", &["build"], rust::candle),
+    stage(
+        "gpu",
+        "GPUs of every vendor: kernels, models, workers, households",
+        &["build"],
+        rust::gpus,
+    ),
+    stage(
+        "household",
+        "whole households: parity, faults, namespaces",
+        &["build"],
+        rust::households,
+    ),
+    stage("package", ".deb and .rpm; in CI installed, driven, removed", &["build"], package::stage),
 ];
+
+const fn stage(
+    name: &'static str,
+    about: &'static str,
+    needs: &'static [&'static str],
+    run: fn(&Round) -> Ending,
+) -> Stage {
+    Stage { name, about, needs, beside: false, run }
+}
+
+/// A stage that mostly waits.
+const fn beside(
+    name: &'static str,
+    about: &'static str,
+    needs: &'static [&'static str],
+    run: fn(&Round) -> Ending,
+) -> Stage {
+    Stage { beside: true, ..stage(name, about, needs, run) }
+}
 
 /// Runs the chosen stages; fails when one of them did.
 pub(crate) fn test(places: Places, options: &TestOptions) -> Result<()> {
@@ -175,24 +135,9 @@ pub(crate) fn test(places: Places, options: &TestOptions) -> Result<()> {
     let chosen = chosen(&options.only, &options.skip)?;
     say_which_source(&places);
     let setup = SetupOptions { yes: options.yes };
-    let mut round = Round { places, built: None, setup };
-    let mut endings: Vec<(&Stage, Duration, Ending)> = Vec::new();
+    let round = Round::new(places, setup);
     let all = Meter::start();
-    for stage in chosen {
-        say::heading(&format!("stage {}: {}", stage.name, stage.about));
-        let started = outside::now();
-        let failed_need = endings
-            .iter()
-            .find(|(done, _, ending)| ending.is_err() && stage.needs.contains(&done.name));
-        let ending = match failed_need {
-            Some((need, ..)) => Err(anyhow::anyhow!("not run, because `{}` failed", need.name)),
-            None => (stage.run)(&mut round),
-        };
-        if let Err(error) = &ending {
-            say::loud(&format!("stage {} FAILED: {}", stage.name, first_line(error)));
-        }
-        endings.push((stage, started.elapsed(), ending));
-    }
+    let endings = round.run(&chosen);
     for (stage, _, ending) in &endings {
         if let Some(said) = rest_of(ending) {
             say::heading(&format!("what failed in {}", stage.name));
@@ -270,34 +215,34 @@ fn say_which_source(places: &Places) {
     say::line(&format!("target: {}", places.target.display()));
 }
 
-fn set_up(round: &mut Round) -> Ending {
+fn set_up(round: &Round) -> Ending {
     setup::ensure(&round.places, Purpose::Test, &round.setup)?;
     Ok(Outcome::passed())
 }
 
-fn format(round: &mut Round) -> Ending {
+fn format(round: &Round) -> Ending {
     cargo(&round.places.root).args(["fmt", "--all", "--check"]).test()?;
     Ok(Outcome::passed())
 }
 
-fn spelling(round: &mut Round) -> Ending {
+fn spelling(round: &Round) -> Ending {
     setup::typos::check(&round.places)?;
     Ok(Outcome::passed())
 }
 
-fn workflows(round: &mut Round) -> Ending {
+fn workflows(round: &Round) -> Ending {
     let count = setup::workflows::check(&round.places)?;
     Ok(Outcome::Passed { note: format!("{count} definitions") })
 }
 
-fn tidy_up(round: &mut Round) -> Ending {
+fn tidy_up(round: &Round) -> Ending {
     // The rules see themselves red in xtask's own tests, one of which runs them on this tree.
     cargo(&round.places.root).args(["test", "--package", "xtask"]).test()?;
     tidy::run(&round.places)?;
     Ok(Outcome::passed())
 }
 
-fn clients(round: &mut Round) -> Ending {
+fn clients(round: &Round) -> Ending {
     let mut notes = Vec::new();
     for run in [python::clients, node::clients] {
         match run(round)? {
@@ -308,11 +253,11 @@ fn clients(round: &mut Round) -> Ending {
     Ok(Outcome::Passed { note: notes.join(", ") })
 }
 
-fn deny_check(round: &mut Round) -> Ending {
+fn deny_check(round: &Round) -> Ending {
     Ok(Outcome::Passed { note: deny::check(&round.places)? })
 }
 
-fn clippy(round: &mut Round) -> Ending {
+fn clippy(round: &Round) -> Ending {
     ui::ensure_pages(&round.places)?;
     cargo(&round.places.root)
         .args(["clippy", "--workspace", "--all-targets"])
@@ -322,7 +267,7 @@ fn clippy(round: &mut Round) -> Ending {
     Ok(Outcome::passed())
 }
 
-fn doc(round: &mut Round) -> Ending {
+fn doc(round: &Round) -> Ending {
     ui::ensure_pages(&round.places)?;
     cargo(&round.places.root)
         .args(["doc", "--workspace", "--no-deps", "--document-private-items"])
@@ -374,7 +319,8 @@ mod tests {
     fn needs_come_before_their_users() {
         for (at, stage) in STAGES.iter().enumerate() {
             for need in stage.needs {
-                assert!(STAGES[..at].iter().any(|earlier| earlier.name == *need), "{need}");
+                let earlier = STAGES[..at].iter().find(|earlier| earlier.name == *need);
+                assert!(!earlier.unwrap().beside, "{need} is waited for by nobody");
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::say;
+use crate::say::{self, Voice};
 
 /// As many lines as hold the failures that a test program lists at its end.
 const LINES_MAX: usize = 60;
@@ -27,7 +27,9 @@ impl LastLines {
         let lines = Arc::new(Mutex::new(VecDeque::new()));
         let (end, ended) = sync_channel(1);
         let kept = Arc::clone(&lines);
+        let voice = Voice::here();
         std::thread::spawn(move || {
+            voice.take();
             for line in BufReader::new(pipe).split(b'\n') {
                 let Ok(line) = line else { break };
                 let line = String::from_utf8_lossy(&line).into_owned();

@@ -6,7 +6,7 @@
 use std::io::BufReader;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use cargo_metadata::{Message, MetadataCommand};
 
 use crate::places::Places;
@@ -51,11 +51,11 @@ impl Built {
 }
 
 /// The stage.
-pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn stage(round: &Round) -> Result<Outcome> {
     ui::ensure_pages(&round.places)?;
     let built = build(&round.places)?;
     let note = format!("{} programs, {} test programs", built.programs.len(), built.tests.len());
-    round.built = Some(built);
+    round.built.set(built).map_err(|_| anyhow!("it was built already"))?;
     Ok(Outcome::Passed { note })
 }
 

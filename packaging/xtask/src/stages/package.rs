@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::bundle::{self, Packages, Profile, Programs, look, portable, windows};
 use crate::places::Places;
@@ -17,13 +17,13 @@ mod installing;
 mod rpm;
 
 /// The stage.
-pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn stage(round: &Round) -> Result<Outcome> {
     if !cfg!(target_os = "linux") {
         let because = "packages are made for Linux on Linux".to_owned();
         return Ok(Outcome::Skipped { because });
     }
     let places = &round.places;
-    let built = round.built.as_ref().context("nothing was built")?;
+    let built = round.built()?;
     let packages = bundle::make(places, Profile::Debug, &Programs::of(built)?)?;
     Ok(Outcome::Passed { note: prove(places, &packages)? })
 }

@@ -18,7 +18,7 @@ const PREEMPTIONS_MAX: &str = "2";
 const LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// Checks every model.
-pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn stage(round: &Round) -> Result<Outcome> {
     let list = test(round, &["--list"])?.output()?;
     let count = list.lines().filter(|line| line.ends_with(": test")).count();
     if count == 0 {

@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::places::Places;
 use crate::process::{Program, cargo};
 use crate::say;
 use crate::setup::tools;
-use crate::stages::build::{Built, EVERYTHING, features};
+use crate::stages::build::{EVERYTHING, features};
 use crate::stages::{Outcome, Round};
 
 /// Tests that compute on a GPU, or decide what does: of the kernels, the pass, the worker, the choice
@@ -32,7 +32,7 @@ const OF_HOUSEHOLDS: &str = "package(nook-tests)";
 const NOTES_VARIABLE: &str = "NOOK_TEST_NOTES";
 
 /// The tests of every crate, and the examples in its documentation.
-pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn crates(round: &Round) -> Result<Outcome> {
     let ran =
         run(round, "ci", &format!("not {OF_HOUSEHOLDS} & not ({OF_GPUS}) & not ({OF_CANDLE})"))?;
     cargo(&round.places.root)
@@ -43,18 +43,18 @@ pub(crate) fn crates(round: &mut Round) -> Result<Outcome> {
 }
 
 /// The tests of whole households.
-pub(crate) fn households(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn households(round: &Round) -> Result<Outcome> {
     run(round, "household", &format!("{OF_HOUSEHOLDS} & not ({OF_GPUS})"))
 }
 
 /// All that has to do with GPUs, on whatever driver this machine has: Mesa's software adapter where
 /// there is no card.
-pub(crate) fn gpus(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn gpus(round: &Round) -> Result<Outcome> {
     run(round, "ci", OF_GPUS)
 }
 
 /// The pass through candle on the processor, against the kernels of the CPU and foreign references.
-pub(crate) fn candle(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn candle(round: &Round) -> Result<Outcome> {
     run(round, "ci", OF_CANDLE)
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn nextest(places: &Places) -> Result<Program> {
 
 fn run(round: &Round, profile: &str, which: &str) -> Result<Outcome> {
     let places = &round.places;
-    let built = built(round)?;
+    let built = round.built()?;
     let notes = places.made("test-notes")?.join("notes.txt");
     std::fs::write(&notes, "")?;
     let mut tests = nextest(places)?
@@ -98,11 +98,4 @@ fn tell_notes(file: &Path) -> Result<String> {
         0 => String::new(),
         many => format!("{many} tests could not do all of their work here"),
     })
-}
-
-fn built(round: &Round) -> Result<&Built> {
-    match &round.built {
-        Some(built) => Ok(built),
-        None => bail!("nothing was built"),
-    }
 }

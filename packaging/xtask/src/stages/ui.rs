@@ -19,7 +19,7 @@ const SCRIPTS: [&str; 4] = ["lint", "check", "test", "build"];
 const PAGES_LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// The stage.
-pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn stage(round: &Round) -> Result<Outcome> {
     let places = &round.places;
     if !is_there(places) {
         return Ok(Outcome::NotThere { missing: "ui/package.json".to_owned() });
@@ -37,7 +37,7 @@ pub(crate) fn stage(round: &mut Round) -> Result<Outcome> {
 }
 
 /// The pages in a real browser, against a household that they make up.
-pub(crate) fn pages(round: &mut Round) -> Result<Outcome> {
+pub(crate) fn pages(round: &Round) -> Result<Outcome> {
     let ui = round.places.ui();
     if !ui.join("playwright.config.ts").exists() {
         return Ok(Outcome::NotThere { missing: "ui/playwright.config.ts".to_owned() });
