@@ -49,6 +49,8 @@ pub struct Vocabulary {
     pub add_eos: Option<bool>,
     /// Whether SPM puts a space before the text (`None`: yes).
     pub add_space_prefix: Option<bool>,
+    /// Tokens that are never to be chosen (`tokenizer.ggml.suppress_tokens`); no list of all.
+    pub suppressed: Vec<u32>,
     /// The publisher's Jinja chat template.
     pub chat_template: Option<String>,
 }

@@ -373,7 +373,8 @@ fn sampler(model: &OpenModel, sampling: &Sampling) -> Result<Sampler, NodeError>
     let biased: Vec<u32> = sampling.biases.iter().map(|(id, _)| *id).collect();
     check_ids(model, &biased)?;
     let settings = SamplerSettings::new(parameters, rand::random()).map_err(bad)?;
-    Sampler::new(settings).with_biases(&sampling.biases).map_err(bad)
+    let sampler = Sampler::new(settings).with_biases(&sampling.biases).map_err(bad)?;
+    Ok(sampler.without(model.tokenizer.suppressed()))
 }
 
 fn role(role: ChatRole) -> Role {

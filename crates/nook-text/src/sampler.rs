@@ -146,6 +146,17 @@ impl Sampler {
         Ok(self)
     }
 
+    /// The sampler that all but never chooses any of `tokens`, whatever was added to them. Those beyond
+    /// [`BIASES_MAX`], together with what has a bias already, are left.
+    #[must_use]
+    pub fn without(mut self, tokens: &[u32]) -> Self {
+        for id in tokens.iter().take(BIASES_MAX.saturating_sub(self.shifts.0.len())) {
+            // As a bias: another device that goes on with this reply is told of it like of any other.
+            self.shifts.0.entry(*id).or_default().bias = -BIAS_MAX;
+        }
+        self
+    }
+
     /// How it chooses.
     #[must_use]
     pub fn settings(&self) -> &SamplerSettings {

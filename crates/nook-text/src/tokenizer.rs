@@ -144,6 +144,7 @@ pub struct Tokenizer {
     eos: Option<u32>,
     add_bos: bool,
     add_eos: bool,
+    suppressed: Box<[u32]>,
 }
 
 #[derive(Debug)]
@@ -183,9 +184,16 @@ impl Tokenizer {
             kinds,
             bos: vocabulary.bos,
             eos: vocabulary.eos,
+            suppressed: vocabulary.suppressed.iter().copied().collect(),
             add_bos: vocabulary.add_bos.unwrap_or(add_bos) && vocabulary.bos.is_some(),
             add_eos: vocabulary.add_eos.unwrap_or(false) && vocabulary.eos.is_some(),
         })
+    }
+
+    /// Tokens that the publisher never wants chosen, such as marks around sounds and pictures.
+    #[must_use]
+    pub fn suppressed(&self) -> &[u32] {
+        &self.suppressed
     }
 
     /// The ids of `text`.

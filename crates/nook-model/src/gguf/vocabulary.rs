@@ -11,6 +11,7 @@ const TOKENS: &str = "tokenizer.ggml.tokens";
 const SCORES: &str = "tokenizer.ggml.scores";
 const KINDS: &str = "tokenizer.ggml.token_type";
 const MERGES: &str = "tokenizer.ggml.merges";
+const SUPPRESSED: &str = "tokenizer.ggml.suppress_tokens";
 
 impl Header {
     /// The tokenizer data; empty when the file has none. Lists by id must be as long as the list of
@@ -36,7 +37,10 @@ impl Header {
             let id = self.number(key)?;
             Ok(id.filter(|id| (*id as usize) < tokens.len()))
         };
+        let mut suppressed = self.numbers(SUPPRESSED)?;
+        suppressed.retain(|id| (*id as usize) < tokens.len());
         Ok(Vocabulary {
+            suppressed,
             model: self.text(MODEL)?.unwrap_or_default().to_owned(),
             pre: self.text("tokenizer.ggml.pre")?.map(str::to_owned),
             bos: id("tokenizer.ggml.bos_token_id")?,
@@ -63,13 +67,21 @@ impl Header {
     }
 
     fn kinds(&self) -> Result<Vec<TokenKind>, Fault> {
-        let numbers: Vec<i64> = match self.value(KINDS) {
-            Some(Value::Signeds(kinds)) => kinds.iter().copied().map(i64::from).collect(),
-            Some(Value::Unsigneds(kinds)) => kinds.iter().copied().map(i64::from).collect(),
-            Some(other) => return Err(bad(KINDS, other, "whole numbers")),
-            None => Vec::new(),
-        };
-        numbers.into_iter().map(kind).collect()
+        self.wholes(KINDS)?.into_iter().map(kind).collect()
+    }
+
+    /// Ids of tokens; what can be none is left out.
+    fn numbers(&self, key: &str) -> Result<Vec<u32>, Fault> {
+        Ok(self.wholes(key)?.into_iter().filter_map(|id| u32::try_from(id).ok()).collect())
+    }
+
+    fn wholes(&self, key: &str) -> Result<Vec<i64>, Fault> {
+        match self.value(key) {
+            Some(Value::Signeds(all)) => Ok(all.iter().copied().map(i64::from).collect()),
+            Some(Value::Unsigneds(all)) => Ok(all.iter().copied().map(i64::from).collect()),
+            Some(other) => Err(bad(key, other, "whole numbers")),
+            None => Ok(Vec::new()),
+        }
     }
 }
 

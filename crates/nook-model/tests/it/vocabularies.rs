@@ -137,3 +137,15 @@ fn lists_that_do_not_agree_are_refused() {
     let id = "tokenizer.ggml.bos_token_id";
     assert_eq!(refused(&[tokens(), (id, 8, text("first"))]), id);
 }
+
+#[test]
+fn tokens_that_are_never_to_be_chosen_are_read_and_others_left_out() {
+    const SUPPRESSED: &str = "tokenizer.ggml.suppress_tokens";
+    let (signed, unsigned) = (5, 4);
+    for kind in [signed, unsigned] {
+        let listed = (SUPPRESSED, 9, numbers(kind, &[2, 0, 3, u32::MAX]));
+        assert_eq!(read(&[tokens(), listed]).unwrap().suppressed, [2, 0]);
+    }
+    assert!(read(&[tokens()]).unwrap().suppressed.is_empty());
+    assert_eq!(refused(&[tokens(), (SUPPRESSED, 9, texts(&["a"]))]), SUPPRESSED);
+}

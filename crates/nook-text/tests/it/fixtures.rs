@@ -60,6 +60,7 @@ fn vocabulary(fields: &HashMap<String, Field>) -> Vocabulary {
         add_eos: number("tokenizer.ggml.add_eos_token").map(|yes| yes != 0.0),
         add_space_prefix: number("tokenizer.ggml.add_space_prefix").map(|yes| yes != 0.0),
         chat_template: text("tokenizer.chat_template"),
+        suppressed: Vec::new(),
     }
 }
 

@@ -114,6 +114,18 @@ fn greedy_takes_the_first_of_equals() {
 }
 
 #[test]
+fn what_a_publisher_never_wants_is_not_chosen_whatever_a_client_adds_to_it() {
+    let logits = [1.0, 30.0, -60.0];
+    for settings in [SamplerSettings::greedy(), SamplerSettings::new(ALL, 1).unwrap()] {
+        let mut sampler =
+            Sampler::new(settings).with_biases(&[(1, 100.0), (0, 5.0)]).unwrap().without(&[1, 7]);
+        assert_eq!(sampler.sample(&logits, &[]), Ok(0));
+        let told: Vec<_> = sampler.biases().collect();
+        assert_eq!(told, [(0, 5.0), (1, -100.0), (7, -100.0)], "another device goes on so");
+    }
+}
+
+#[test]
 fn broken_logits_are_errors_with_their_place() {
     for settings in [SamplerSettings::greedy(), SamplerSettings::new(ALL, 1).unwrap()] {
         let mut sampler = Sampler::new(settings);
