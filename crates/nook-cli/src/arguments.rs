@@ -192,7 +192,7 @@ pub(crate) enum DevicesAction {
 pub(crate) enum TrustChoice {
     /// Never talks to this device.
     Blocked,
-    /// Paired; takes part in nothing.
+    /// Paired; takes part in nothing, unless a gate lets every paired device in.
     Guest,
     /// May compute on prompts and use shared layers.
     Trusted,
@@ -262,7 +262,7 @@ pub(crate) enum ModelsAction {
     /// Copy a model from another device of the house, or list what those devices give.
     ///
     /// A copy is a download like any other: it goes on without this command, and with pause, resume, cancel
-    /// and rm. The other device must be paired, and each side must trust the other.
+    /// and remove. The other device must be paired, and each side must trust the other.
     Copy {
         /// Its name there, or at least eight digits of its digest (default: list all).
         model: Option<String>,
@@ -343,7 +343,8 @@ pub(crate) struct Doctor {
 
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum DoctorSubject {
-    /// Where the last reply was computed and why, and how fast the devices were measured to be.
+    /// Where the last replies were computed and why, what happened to them, and how fast the devices were measured to
+    /// be.
     Pipeline,
 }
 

@@ -21,8 +21,8 @@ pub(crate) mod tools;
 pub(crate) mod typos;
 pub(crate) mod workflows;
 
-/// The oldest Node that the window's tools run on.
-const NODE_MAJOR_MIN: u32 = 20;
+/// The Node versions that the window's tools run on, as `ui/package.json` has it.
+const NODE_WANTED: &str = "Node.js 20.19 or newer (of 22: 22.12 or newer)";
 
 /// How setting up may go.
 #[derive(Debug, Clone, Args)]
@@ -108,18 +108,24 @@ fn said_yes(question: &str) -> Result<bool> {
 }
 
 fn check_node(places: &Places) -> Result<()> {
-    let said =
-        Program::new("node", &places.root).args(["--version"]).output().with_context(|| {
-            format!("Node.js {NODE_MAJOR_MIN} or newer builds the window's pages; it is not here")
-        })?;
-    if node_major(&said).is_none_or(|major| major < NODE_MAJOR_MIN) {
-        bail!("Node.js {NODE_MAJOR_MIN} or newer builds the window's pages; here is {said}");
+    let said = Program::new("node", &places.root)
+        .args(["--version"])
+        .output()
+        .with_context(|| format!("{NODE_WANTED} builds the window's pages; it is not here"))?;
+    if !node_version(&said).is_some_and(is_new_enough) {
+        bail!("{NODE_WANTED} builds the window's pages; here is {said}");
     }
     Ok(())
 }
 
-fn node_major(said: &str) -> Option<u32> {
-    said.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
+/// Major and minor number.
+fn node_version(said: &str) -> Option<(u32, u32)> {
+    let mut numbers = said.trim().strip_prefix('v')?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn is_new_enough(version: (u32, u32)) -> bool {
+    ((20, 19)..(21, 0)).contains(&version) || version >= (22, 12)
 }
 
 #[cfg(test)]
@@ -127,8 +133,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_versions_are_read() {
-        assert_eq!(node_major("v20.20.2\n"), Some(20));
-        assert_eq!(node_major("command not found"), None);
+    fn node_versions_are_read_and_old_ones_refused() {
+        assert_eq!(node_version("v20.20.2\n"), Some((20, 20)));
+        assert_eq!(node_version("command not found"), None);
+        assert!([(20, 19), (20, 20), (22, 12), (24, 0)].into_iter().all(is_new_enough));
+        assert!(![(18, 20), (20, 18), (21, 7), (22, 11)].into_iter().any(is_new_enough));
+    }
+
+    #[test]
+    fn what_is_wanted_of_node_is_what_the_pages_want() {
+        let package = std::fs::read_to_string(Places::find().unwrap().ui().join("package.json"));
+        assert!(package.unwrap().contains(r#""node": "^20.19.0 || >=22.12.0""#));
     }
 }

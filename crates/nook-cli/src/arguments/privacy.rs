@@ -16,7 +16,8 @@ pub(crate) struct Privacy {
 pub(crate) enum PrivacyAction {
     /// Measure how much of a text whoever owns a helping computer could read from what a model sends it. Four known
     /// attacks run on this computer, on a public text. It takes some minutes for a large model, and at most 1 GiB of
-    /// memory beside the weights of the model. The figures of a model that is listed here are kept.
+    /// memory beside the weights of the model. The figures are kept where the model is
+    /// named as `nook models` lists it, not by its file.
     Measure(PrivacyMeasure),
     /// Show what was measured last, for each model.
     Show {

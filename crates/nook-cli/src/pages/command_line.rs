@@ -12,8 +12,8 @@ const HEAD: &str = "\
 Generated from the program by `cargo xtask goldens`; a test fails when it differs. Do not edit it.
 
 `nook` is the same node as the tray app, without a window. Commands speak to the node that runs with
-the same data folder. `generate`, `chat`, `models` and `doctor` start a node for the length of the
-command where none runs. `--json` is made for scripts.
+the same data folder. `generate`, `chat`, `models`, `doctor`, `key` and `privacy` start a node for
+the length of the command where none runs. `--json` is made for scripts.
 
 ";
 

@@ -51,7 +51,7 @@ const TABLE: &[(&str, u8, &[&str])] = &[
     // shard: `nook worker` and `inglenook worker` are the worker process.
     ("nook-cli",      4, &["nook-api", "nook-base", "nook-control", "nook-inspect", "nook-node", "nook-openai", "nook-privacy", "nook-shard", "nook-update"]),
     ("nook-worker-cuda", 4, &["nook-inspect", "nook-shard"]),
-    ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-shard", "nook-update"]),
+    ("inglenook",     4, &["nook-api", "nook-base", "nook-control", "nook-node", "nook-openai", "nook-update"]),
     // A release is verified by what will verify it on every computer.
     ("xtask",         4, &["nook-update"]),
 ];
@@ -78,6 +78,7 @@ const KNOWN_ONLY_TO: &[(&str, &[&str])] = &[
     ("minisign-verify",    &["nook-update"]),
     ("nalgebra",           &["nook-privacy"]),
     ("naga*",              &["nook-gpu"]),
+    ("netdev",             &["nook-find"]),
     ("network-interface",  &["nook-find"]),
     ("notify-rust",        &["inglenook"]),
     ("pulldown-cmark",     &["xtask"]),
