@@ -43,6 +43,7 @@ pub(crate) fn run(
             page_commands::choose_models_folder,
             page_commands::diagnostics,
             commands::export_conversation,
+            commands::holds,
             commands::open_link,
             commands::quit,
             commands::restart,

@@ -13,6 +13,7 @@ use crate::opening::Opening;
 use crate::page_watch::PageWatch;
 use crate::replies::Replies;
 use crate::texts::Speech;
+use crate::window::Whereabouts;
 use crate::{leaving, log_file, page_requests, saving};
 
 /// Longest link that is opened; browsers take no longer ones either.
@@ -67,6 +68,12 @@ pub(crate) async fn arrived(
 #[tauri::command]
 pub(crate) fn turned_to(page: Page, watched: State<'_, PageWatch>) {
     watched.turned_to(page);
+}
+
+/// Whether the page has anything that nothing else keeps: an unsent file, a chat that is not saved.
+#[tauri::command]
+pub(crate) fn holds(unkept: bool, whereabouts: State<'_, Whereabouts>) {
+    whereabouts.page_holds(unkept);
 }
 
 /// Saves a conversation as a file in the folder for downloads; says where.

@@ -4,7 +4,7 @@
 //! away for [`PAGE_KEPT`] ends, and is made anew when somebody wants to see it. What it showed is
 //! kept by the house.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tauri::webview::NewWindowResponse;
@@ -33,17 +33,24 @@ pub(crate) struct Whereabouts {
     /// Whoever waits for something to stay as it is compares this.
     changes: AtomicU64,
     page_kept: Duration,
+    /// Whether the page has what would be gone with it.
+    is_needed: AtomicBool,
 }
 
 impl Whereabouts {
     /// `page_kept`: see [`PAGE_KEPT`].
     pub(crate) fn new(page_kept: Duration) -> Self {
-        Self { changes: AtomicU64::new(0), page_kept }
+        Self { changes: AtomicU64::new(0), page_kept, is_needed: AtomicBool::new(false) }
     }
 
     /// Something changed; the number of this change.
     fn change(&self) -> u64 {
         self.changes.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Whether the page has what nothing else keeps. A new page begins with nothing.
+    pub(crate) fn page_holds(&self, unkept: bool) {
+        self.is_needed.store(unkept, Ordering::SeqCst);
     }
 
     fn is_still(&self, change: u64) -> bool {
@@ -103,7 +110,13 @@ pub(crate) fn make_unseen(app: &AppHandle) -> bool {
 
 /// The window, made where it is not there.
 fn there(app: &AppHandle) -> Option<WebviewWindow> {
-    let made = app.get_webview_window(LABEL).map_or_else(|| create(app), Ok);
+    let made = app.get_webview_window(LABEL).map_or_else(
+        || {
+            app.state::<Whereabouts>().page_holds(false);
+            create(app)
+        },
+        Ok,
+    );
     made.inspect_err(|error| tracing::warn!(%error, "the window could not be made")).ok()
 }
 
@@ -155,7 +168,7 @@ pub(crate) async fn put_away(app: AppHandle) {
 }
 
 /// Ends the page of a window that stays away. One that shows a reply under way is kept until that
-/// is over: a new page would not follow it.
+/// is over, as a new page would not follow it; and one that has what would be gone with it.
 async fn give_up_page(app: AppHandle, change: u64) {
     let whereabouts = app.state::<Whereabouts>();
     loop {
@@ -163,7 +176,8 @@ async fn give_up_page(app: AppHandle, change: u64) {
         if !whereabouts.is_still(change) {
             return;
         }
-        if !app.state::<Replies>().are_running() {
+        let is_needed = whereabouts.is_needed.load(Ordering::SeqCst);
+        if !is_needed && !app.state::<Replies>().are_running() {
             break;
         }
     }

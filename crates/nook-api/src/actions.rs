@@ -220,6 +220,20 @@ actions! {
             /// Whether it is put away.
             archived: bool,
         ) -> (), for [Window];
+        /// Puts a conversation into a folder, which is made with it, or takes it out of one.
+        file_conversation as FileConversation(
+            /// Which conversation.
+            conversation: i64,
+            /// The name of the folder; empty for none.
+            folder: String,
+        ) -> (), for [Window];
+        /// Gives a folder another name; where there is one of that name, the two become one.
+        rename_folder as RenameFolder(
+            /// Its name so far.
+            folder: String,
+            /// Its name from now on; empty takes its conversations out.
+            name: String,
+        ) -> (), for [Window];
         /// Begins a conversation with a copy of what was said up to a message; returns its number.
         branch_conversation as BranchConversation(
             /// The last message of the copy.

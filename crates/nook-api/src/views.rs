@@ -95,6 +95,10 @@ struct HouseholdView {
     pub in_house: Vec<InHouseView>,
     /// The open pairing window of this device, if any.
     pub pairing: Option<PairingView>,
+    /// The device that paired last by a code shown here since the node started, also one that was paired
+    /// before.
+    #[serde(default)]
+    pub paired_by_code: Option<PairedByCodeView>,
     /// The local OpenAI-compatible port.
     pub port: PortView,
     /// Problems, worst first; empty when all is well.
@@ -253,6 +257,17 @@ enum Trust {
     Trusted,
     /// Another device of the same owner.
     Own,
+}
+}
+
+view! {
+/// The device that typed the code that was shown here.
+#[derive(Eq)]
+struct PairedByCodeView {
+    /// Its id.
+    pub device: String,
+    /// How often a device paired so since the node started.
+    pub times: u32,
 }
 }
 

@@ -37,6 +37,8 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
             "confine_conversation",
             "pin_conversation",
             "archive_conversation",
+            "file_conversation",
+            "rename_folder",
             "branch_conversation",
             "reword_reply",
             "import_conversation",

@@ -129,6 +129,17 @@ impl ChatBook {
             ChatCommand::ArchiveConversation { conversation, archived, answer } => {
                 self.change(answer, conversation, move |chats, id| chats.archive(id, archived));
             }
+            ChatCommand::FileConversation { conversation, folder, answer } => {
+                self.change(answer, conversation, move |chats, id| {
+                    chats.put_in_folder(id, &folder)
+                });
+            }
+            ChatCommand::RenameFolder { folder, name, answer } => {
+                self.answer(answer, move |books| {
+                    // What is not kept lies in no folder.
+                    books.kept.rename_folder(&folder, &name).map_err(told)
+                })
+            }
             ChatCommand::BranchConversation { message, answer } => {
                 self.answer(answer, move |books| {
                     let now = clock::unix_seconds();
@@ -211,7 +222,7 @@ impl Books {
     }
 
     /// Kept conversations, newest first; with words to look for, those that hold all of them in one
-    /// message or in the title.
+    /// message, or in the title and the name of the folder.
     fn list(&self, search: Option<&str>) -> Result<Vec<ConversationView>, ChatsError> {
         let listed = self.kept.list(LISTED_MAX)?;
         let words = search.map(str::trim).filter(|words| !words.is_empty());
@@ -228,8 +239,8 @@ impl Books {
         }
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         for entry in listed {
-            let title = entry.title.to_lowercase();
-            let fits = words.iter().all(|word| title.contains(word));
+            let names = [&entry.title, &entry.folder].map(|name| name.to_lowercase());
+            let fits = words.iter().all(|word| names.iter().any(|name| name.contains(word)));
             if fits && found.iter().all(|one| one.id != entry.id.0) {
                 found.push(conversation_view(entry, None));
             }
@@ -264,6 +275,7 @@ fn conversation_view(entry: ConversationEntry, excerpt: Option<String>) -> Conve
         only_here: entry.only_here,
         pinned: entry.pinned,
         archived: entry.archived,
+        folder: entry.folder.0,
         excerpt,
     }
 }
@@ -331,7 +343,9 @@ fn finish_view(finish: &Finish) -> MessageFinish {
 
 fn told(error: ChatsError) -> NodeError {
     let code = match &error {
-        ChatsError::NoConversation | ChatsError::NoMessage => ErrorCode::NotFound,
+        ChatsError::NoConversation | ChatsError::NoMessage | ChatsError::NoFolder => {
+            ErrorCode::NotFound
+        }
         ChatsError::TooLong { .. } => ErrorCode::TooLong,
         ChatsError::Running => ErrorCode::Busy,
         _ => ErrorCode::BadRequest,
@@ -339,6 +353,7 @@ fn told(error: ChatsError) -> NodeError {
     let wording = match &error {
         ChatsError::NoConversation => Some(Wording::ChatGone),
         ChatsError::NoMessage => Some(Wording::MessageGone),
+        ChatsError::NoFolder => Some(Wording::FolderGone),
         ChatsError::DiskFull { .. } => Some(Wording::DiskFull),
         ChatsError::BadImport { .. } => Some(Wording::NoChat),
         ChatsError::Damaged { reason, .. } | ChatsError::Database { reason, .. } => {
@@ -372,6 +387,8 @@ mod tests {
         assert_eq!(found(&books, "zoo day"), [(zoo.0, false)]);
         assert_eq!(found(&books, "zebra soup"), [(other.0, true)]);
         assert_eq!(found(&books, "nothing"), []);
+        books.kept.put_in_folder(zoo, "Holidays").unwrap();
+        assert_eq!(found(&books, "holi zoo"), [(zoo.0, false)]);
         assert_eq!(books.list(Some("  ")).unwrap().len(), 2);
     }
 

@@ -18,7 +18,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use nook_api::views::{DeviceTrouble, DeviceView, PairingView, Trouble, TroubleView, Trust};
+use nook_api::views::{
+    DeviceTrouble, DeviceView, PairedByCodeView, PairingView, Trouble, TroubleView, Trust,
+};
 use nook_api::{Answer, DeviceCommand, NodeError, PairTarget, sentence};
 use nook_base::limits::ADVERT_LIFE_SILENCES;
 use nook_base::{PeerId, WakeAddress};
@@ -191,6 +193,8 @@ pub(crate) struct Devices {
     /// Those that are called now, or did not come.
     wakings: Wakings,
     window: Option<Window>,
+    /// Who typed the code of the last window that ended well.
+    paired_by_code: Option<PairedByCodeView>,
     /// What is wrong with single devices, by subject.
     troubles: BTreeMap<&'static str, BTreeMap<PeerId, TroubleView>>,
     effects: Vec<DeviceEffect>,
@@ -212,6 +216,7 @@ impl Devices {
             wake_from: BTreeMap::new(),
             wakings: Wakings::default(),
             window: None,
+            paired_by_code: None,
             troubles: BTreeMap::new(),
             effects: Vec::new(),
         }

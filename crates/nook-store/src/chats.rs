@@ -36,10 +36,14 @@ const FILE: &str = "chats.db";
 /// Longest title, in characters; longer ones are cut.
 pub const TITLE_CHARS_MAX: usize = 200;
 
+/// Longest name of a folder, in characters; longer ones are cut.
+pub const FOLDER_CHARS_MAX: usize = 60;
+
 /// Longest message, in bytes; a longer one is refused.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Most entries in one answer of [`Chats::list`] and [`Chats::search`]; the rest is left out.
+/// Most entries in one answer of [`Chats::search`], and of those in [`Chats::list`] that nobody has
+/// put anywhere; the rest is left out.
 pub const LISTED_MAX: u32 = 500;
 
 /// Longest instructions of a conversation, in bytes; longer ones are refused.
@@ -109,6 +113,8 @@ pub struct ConversationEntry {
     pub pinned: bool,
     /// Whether the person has put it away; nobody who has pinned it has.
     pub archived: bool,
+    /// The folder that it lies in; empty for none.
+    pub folder: Sensitive<String>,
 }
 
 /// A conversation with all its branches.
@@ -167,6 +173,9 @@ pub enum ChatsError {
     /// No such conversation.
     #[error("this conversation does not exist any more")]
     NoConversation,
+    /// No conversation lies in a folder of that name.
+    #[error("this folder does not exist any more")]
+    NoFolder,
     /// No such message in that conversation.
     #[error("this message does not exist any more")]
     NoMessage,
@@ -270,11 +279,16 @@ impl Chats {
         Ok(ConversationId(self.database.last_insert_rowid()))
     }
 
-    /// The conversations, at most `limit` of them and [`LISTED_MAX`]: pinned ones first, then the last
-    /// changed, archived ones at the end.
+    /// The conversations: pinned ones first, then those in folders, then the last changed, archived ones
+    /// at the end. Of those that are neither pinned nor in a folder, at most `limit` and
+    /// [`LISTED_MAX`]: what somebody put somewhere is to be found there.
     pub fn list(&self, limit: u32) -> Result<Vec<ConversationEntry>, ChatsError> {
-        let order = "pinned DESC, archived, changed DESC, id DESC";
-        let sql = format!("{ENTRY} ORDER BY {order} LIMIT ?1");
+        let sql = format!(
+            "{ENTRY} WHERE pinned OR folder <> '' OR id IN
+                 (SELECT id FROM conversation WHERE NOT pinned AND folder = ''
+                  ORDER BY archived, changed DESC, id DESC LIMIT ?1)
+             ORDER BY pinned DESC, archived, folder = '', changed DESC, id DESC"
+        );
         self.told(collect(&self.database, &sql, [limit.min(LISTED_MAX)], entry))
     }
 

@@ -35,8 +35,8 @@ pub use audit::{
     AuditList, AuditOutcome, AuditSubject, AuditWho, AuditWhy,
 };
 pub use chats::{
-    Chats, ChatsError, Conversation, ConversationEntry, ConversationId, Finish, Found,
-    IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, KeptThought, LISTED_MAX,
+    Chats, ChatsError, Conversation, ConversationEntry, ConversationId, FOLDER_CHARS_MAX, Finish,
+    Found, IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, KeptThought, LISTED_MAX,
     MESSAGE_BYTES_MAX, Message, MessageId, Role, TITLE_CHARS_MAX,
 };
 pub use downloads::{DOWNLOADS_MAX, DownloadEntry, DownloadWish, Downloads, DownloadsError};

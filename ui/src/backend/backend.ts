@@ -41,6 +41,8 @@ export interface Shell {
   watch(listener: WindowListener): Promise<void>;
   /** The page is there, and speaks this language: so does the tray. */
   arrived(language: string): Promise<void>;
+  /** Whether this page has anything that nothing else keeps: it is not ended then, however long nobody looks at it. */
+  holds(unkept: boolean): Promise<void>;
   /** The page that the window shows now, so that no notice says what stands there. */
   turnedTo(page: Page): Promise<void>;
 

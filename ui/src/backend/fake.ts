@@ -27,7 +27,6 @@ import type { Reach } from '../generated/Reach';
 import type { Request } from '../generated/Request';
 import type { Sharing } from '../generated/Sharing';
 import type { Turn } from '../generated/Turn';
-import type { Wording } from '../generated/Wording';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
@@ -38,8 +37,9 @@ import { ByHand, ByItself, type Pace } from './fake/pace';
 import { changed } from './fake/settings';
 import { measuredOf } from './fake/measured';
 import { longPast, pipelineOf, recall } from './fake/past';
+import { refuse } from './fake/refuse';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
-import { branchOf, searched } from './fake/search';
+import { branchOf, folderName, searched } from './fake/search';
 
 export interface FakeOptions {
   /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
@@ -67,6 +67,8 @@ export class FakeBackend extends NodeCalls implements Shell {
   readonly opened: string[] = [];
   /** What the page said that it speaks. */
   language = '';
+  /** Whether it said that it has what nothing else keeps. */
+  unkept = false;
   /** The page that it said it shows. */
   shown: Page | null = null;
   #listener: WindowListener | null = null;
@@ -135,15 +137,9 @@ export class FakeBackend extends NodeCalls implements Shell {
     this.#listener?.dropped(paths, refused);
   }
 
-  arrived(language: string): Promise<void> {
-    this.language = language;
-    return Promise.resolve();
-  }
-
-  turnedTo(page: Page): Promise<void> {
-    this.shown = page;
-    return Promise.resolve();
-  }
+  arrived(language: string): Promise<void> { this.language = language; return Promise.resolve(); }
+  turnedTo(page: Page): Promise<void> { this.shown = page; return Promise.resolve(); }
+  holds(unkept: boolean): Promise<void> { this.unkept = unkept; return Promise.resolve(); }
 
   override setSharing(sharing: Sharing): Promise<void> {
     const on = sharing === 'on';
@@ -263,6 +259,8 @@ export class FakeBackend extends NodeCalls implements Shell {
   override renameConversation(id: number, title: string) { return this.#arrange(id, { title }); }
   override instructConversation(id: number, instructions: string) { return this.#arrange(id, { instructions }); }
   override confineConversation(id: number, reach: Reach) { return this.#arrange(id, { only_here: reach === 'this_device' }); }
+  override fileConversation(id: number, folder: string) { return this.#arrange(id, { folder: folderName(folder) }); }
+  override renameFolder(folder: string, name: string) { return this.#arrangeAll((c) => c.folder === folder, { folder: folderName(name) }); }
   override pinConversation(id: number, pinned: boolean) { return this.#arrange(id, pinned ? { pinned, archived: false } : { pinned }); }
   override archiveConversation(id: number, archived: boolean) { return this.#arrange(id, archived ? { archived, pinned: false } : { archived }); }
 
@@ -282,8 +280,10 @@ export class FakeBackend extends NodeCalls implements Shell {
     return Promise.resolve(Object.assign(this.#keep(of, reply.parent, 'assistant', text), { reworded: true }).id);
   }
 
-  #arrange(conversation: number, change: Partial<ConversationView>): Promise<void> {
-    this.#conversations = this.#conversations.map((c) => (c.id === conversation ? { ...c, ...change } : c));
+  #arrange(id: number, change: Partial<ConversationView>): Promise<void> { return this.#arrangeAll((c) => c.id === id, change); }
+
+  #arrangeAll(which: (one: ConversationView) => boolean, change: Partial<ConversationView>): Promise<void> {
+    this.#conversations = this.#conversations.map((c) => (which(c) ? { ...c, ...change } : c));
     return Promise.resolve();
   }
 
@@ -555,7 +555,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   #begin(text: string): number {
     const id = this.#nextId++;
     this.#conversations.push({ id, title: text.split(/\s+/).slice(0, 6).join(' '), updated: now(),
-      instructions: '', only_here: false, pinned: false, archived: false, excerpt: null });
+      instructions: '', only_here: false, pinned: false, archived: false, folder: '', excerpt: null });
     this.#messages.set(id, []);
     return id;
   }
@@ -588,12 +588,7 @@ export class FakeBackend extends NodeCalls implements Shell {
           kept.path = { route: routeOf(this.house, false), failovers: [], completion_tokens: 20 };
         }
       }
-      this.#conversations = this.#conversations.map((c) =>
-        c.id === id ? { ...c, title, updated: now() - Math.round(hours * 3600) } : c);
+      void this.#arrange(id, { title, updated: now() - Math.round(hours * 3600) });
     }
   }
-}
-
-function refuse(code: string, sentence: string, wording: Wording | null = null): Promise<never> {
-  return Promise.reject(new Refusal({ code, sentence, wording }));
 }

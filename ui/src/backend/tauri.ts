@@ -58,6 +58,7 @@ class TauriBackend extends NodeCalls implements Shell {
   }
 
   arrived = (language: string): Promise<void> => ask('arrived', { language });
+  holds = (unkept: boolean): Promise<void> => ask('holds', { unkept });
   turnedTo = (page: Page): Promise<void> => ask('turned_to', { page });
   autostart = (): Promise<boolean> => ask('autostart');
   setAutostart = (on: boolean): Promise<void> => ask('set_autostart', { on });

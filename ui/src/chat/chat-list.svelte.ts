@@ -1,16 +1,29 @@
-/** The list of conversations: search, titles, deletion, and the days they belong to. */
+/** The list of conversations: search, titles, deletion, and the folders and days they belong to. */
 import { SvelteMap, SvelteSet } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import type { ConversationView } from '../generated/ConversationView';
+import { toasts } from '../kit/toasts.svelte';
 import { t } from '../strings';
 
 /** Searching waits for a pause in typing, so that a word costs one search, not six. */
 const SEARCH_PAUSE_MS = 150;
 const DAY = 24 * 3600;
+/** Most characters of the name of a folder; the house cuts longer ones. */
+export const FOLDER_CHARACTERS_MAX = 60;
 
-export interface DayGroup {
+export interface Group {
   name: string;
   chats: ConversationView[];
+}
+
+/** The list as it is shown, from top to bottom. Each chat is in one of them. */
+export interface Groups {
+  pinned: ConversationView[];
+  /** By name. */
+  folders: Group[];
+  /** What lies in no folder; only days that have any. */
+  days: Group[];
+  archived: ConversationView[];
 }
 
 export class ChatList {
@@ -24,6 +37,10 @@ export class ChatList {
   /** Chats that are being deleted, which the house still has. */
   readonly #hidden = new SvelteSet<number>();
   readonly entries = $derived(this.#found.filter(({ id }) => !this.#hidden.has(id)));
+  /** Names of all folders, whatever a search has found of them. */
+  readonly folders = $derived(byName([...this.#known.values()].map(({ folder }) => folder)));
+  /** Those whose chats are in view. */
+  readonly opened = new SvelteSet<string>();
   /** Answers to older searches come too late. */
   #asked = 0;
 
@@ -65,6 +82,45 @@ export class ChatList {
   /** Puts a chat away, or back among the others; resolves to whether that was done. */
   async archive(id: number, archived: boolean): Promise<boolean> {
     return this.#change(this.#backend.archiveConversation(id, archived), () => { this.#note(id, archived ? { archived, pinned: false } : { archived }); });
+  }
+
+  /** Puts a chat into a folder, or with '' out of one. Where it went is in view then. */
+  async file(id: number, folder: string): Promise<void> {
+    await this.#change(this.#backend.fileConversation(id, folder), () => { this.#note(id, { folder }); });
+    const now = this.kept(id)?.folder ?? '';
+    if (folder !== '' && now !== '') this.opened.add(now);
+  }
+
+  /** Gives a folder another name; resolves to the one that it has now, as the house keeps it. */
+  async renameFolder(folder: string, name: string): Promise<string> {
+    const wanted = name.trim();
+    if (wanted === '' || wanted === folder) return folder;
+    const [first] = this.inFolder(folder);
+    if (first === undefined || !(await this.#moveAll(folder, wanted))) return folder;
+    const now = this.kept(first)?.folder ?? wanted;
+    if (this.opened.has(folder)) this.opened.add(now);
+    return now;
+  }
+
+  /** Takes all chats out of a folder; resolves to whether that was done. */
+  takeApart(folder: string): Promise<boolean> {
+    return this.#moveAll(folder, '');
+  }
+
+  async #moveAll(folder: string, name: string): Promise<boolean> {
+    const inside = this.inFolder(folder);
+    return this.#change(this.#backend.renameFolder(folder, name), () => { for (const id of inside) this.#note(id, { folder: name }); });
+  }
+
+  /** The chats in a folder, those too that are pinned, put away or not found by a search. */
+  inFolder(folder: string): number[] {
+    return [...this.#known.values()].filter((chat) => chat.folder === folder).map(({ id }) => id);
+  }
+
+  /** Opens or closes a folder. */
+  turn(folder: string): void {
+    // What a search has found is in view in any case.
+    if (this.search === '' && !this.opened.delete(folder)) this.opened.add(folder);
   }
 
   /** What is known of a chat, whether a search has found it or not. */
@@ -119,7 +175,8 @@ export class ChatList {
     try {
       await work;
     } catch (thrown) {
-      this.problem = Refusal.sentence(thrown);
+      // Not in the list: in a narrow window that is hidden while a chat is open.
+      toasts.say({ text: Refusal.sentence(thrown), icon: 'warn', isProblem: true });
       return false;
     }
     done();
@@ -136,8 +193,24 @@ export function branchTitle(title: string, taken: ReadonlySet<string>): string {
   return `${stem} (${String(number)})`;
 }
 
-/** What is pinned, and the other chats by day; none that is put away. `now` and the result are in local days, as the person counts them. */
-export function byDay(chats: readonly ConversationView[], now: Date): DayGroup[] {
+/** Names without those that are empty or there twice, as people sort them. */
+function byName(names: readonly string[]): string[] {
+  return [...new Set(names)].filter((name) => name !== '').sort((a, b) => a.localeCompare(b));
+}
+
+/** Who stands where. `now` and the result are in local days, as the person counts them. */
+export function grouped(chats: readonly ConversationView[], now: Date): Groups {
+  const others = chats.filter(({ pinned, archived }) => !pinned && !archived);
+  const folders = byName(others.map(({ folder }) => folder)).map((name) => ({ name, chats: others.filter(({ folder }) => folder === name) }));
+  return {
+    pinned: chats.filter(({ pinned }) => pinned),
+    folders,
+    days: byDay(others.filter(({ folder }) => folder === ''), now),
+    archived: chats.filter(({ archived }) => archived),
+  };
+}
+
+function byDay(chats: readonly ConversationView[], now: Date): Group[] {
   const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime() / 1000;
   const limits: [number, string][] = [
     [midnight, t.chats.today],
@@ -147,8 +220,7 @@ export function byDay(chats: readonly ConversationView[], now: Date): DayGroup[]
   ];
   const groups = limits.map(([since, name], index) => {
     const until = limits[index - 1]?.[0] ?? Infinity;
-    return { name, chats: chats.filter((chat) => !chat.pinned && !chat.archived && chat.updated >= since && chat.updated < until) };
+    return { name, chats: chats.filter(({ updated }) => updated >= since && updated < until) };
   });
-  groups.unshift({ name: t.chats.pinned, chats: chats.filter(({ pinned }) => pinned) });
   return groups.filter((group) => group.chats.length > 0);
 }

@@ -1,10 +1,11 @@
 /** Promises of the list of conversations. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
-import { branchTitle, byDay, ChatList } from './chat-list.svelte';
+import { toasts } from '../kit/toasts.svelte';
+import { branchTitle, ChatList, grouped } from './chat-list.svelte';
 
 /** What does not matter for days. */
-const REST = { title: '', instructions: '', only_here: false, pinned: false, archived: false, excerpt: null };
+const REST = { title: '', instructions: '', only_here: false, pinned: false, archived: false, folder: '', excerpt: null };
 
 beforeEach(() => { vi.useFakeTimers(); });
 afterEach(() => { vi.useRealTimers(); });
@@ -12,8 +13,8 @@ afterEach(() => { vi.useRealTimers(); });
 it('groups by the days that people count', () => {
   const noon = new Date(2026, 10, 21, 12);
   const hours = (n: number, id: number) => ({ ...REST, id, updated: noon.getTime() / 1000 - n * 3600 });
-  const groups = byDay([hours(1, 1), hours(13, 2), hours(40, 3), hours(24 * 30, 4)], noon);
-  expect(groups.map((g) => [g.name, g.chats.map((c) => c.id)])).toEqual([
+  const { days } = grouped([hours(1, 1), hours(13, 2), hours(40, 3), hours(24 * 30, 4)], noon);
+  expect(days.map((g) => [g.name, g.chats.map((c) => c.id)])).toEqual([
     ['Today', [1]],
     ['Yesterday', [2]],
     ['Last seven days', [3]],
@@ -21,16 +22,15 @@ it('groups by the days that people count', () => {
   ]);
 });
 
-it('has a group of its own for what is pinned, whenever it was', () => {
-  const noon = new Date(2026, 10, 21, 12);
-  const long = { ...REST, id: 1, pinned: true, updated: 0 };
-  const groups = byDay([long, { ...REST, id: 2, updated: noon.getTime() / 1000 }], noon);
-  expect(groups.map((g) => [g.name, g.chats.map((c) => c.id)])).toEqual([['Pinned', [1]], ['Today', [2]]]);
-});
-
-it('has what is put away in no group', () => {
-  const chats = [{ ...REST, id: 1, archived: true, updated: 0 }, { ...REST, id: 2, updated: 0 }];
-  expect(byDay(chats, new Date()).flatMap((g) => g.chats.map((c) => c.id))).toEqual([2]);
+it('has each chat in one place: what is pinned or put away is so wherever it lies', () => {
+  const chat = (id: number, more: object) => ({ ...REST, id, updated: 0, ...more });
+  const { pinned, folders, days, archived } = grouped([
+    chat(1, { pinned: true, folder: 'Kitchen' }), chat(2, { folder: 'Kitchen' }), chat(3, { folder: 'École' }), chat(4, {}),
+    chat(5, { archived: true, folder: 'Attic' }), chat(6, { folder: 'Kitchen' }), chat(7, { folder: 'Zoo' }),
+  ], new Date());
+  const ids = (of: readonly { id: number }[]) => of.map(({ id }) => id);
+  expect([ids(pinned), ids(archived), days.map((day) => ids(day.chats))]).toEqual([[1], [5], [[4]]]);
+  expect(folders.map(({ name, chats }) => [name, ids(chats)])).toEqual([['École', [3]], ['Kitchen', [2, 6]], ['Zoo', [7]]]);
 });
 
 it('numbers the chats that go on from within another one', () => {
@@ -49,12 +49,12 @@ it('keeps what is pinned', async () => {
   expect(list.entries[0]).toEqual({ ...last, pinned: true });
   vi.spyOn(backend, 'pinConversation').mockRejectedValue(new Error('The disk is full.'));
   await list.pin(last?.id ?? 0, false);
-  expect([list.problem, list.entries[0]?.pinned]).toEqual(['The disk is full.', true]);
+  expect([toasts.all.at(-1)?.message.text, list.entries[0]?.pinned]).toEqual(['The disk is full.', true]);
 });
 
 it('counts a clock that runs ahead as today', () => {
   const now = new Date(2026, 10, 21, 12);
-  expect(byDay([{ ...REST, id: 1, updated: now.getTime() / 1000 + 9e5 }], now)[0]?.name).toBe('Today');
+  expect(grouped([{ ...REST, id: 1, updated: now.getTime() / 1000 + 9e5 }], now).days[0]?.name).toBe('Today');
 });
 
 it('searches once after a pause in typing, for all words', async () => {
@@ -97,5 +97,5 @@ it('says why a change did not happen', async () => {
   const list = new ChatList(backend);
   vi.spyOn(backend, 'renameConversation').mockRejectedValue(new Error('The disk is full.'));
   await list.rename(1, 'Another title');
-  expect(list.problem).toBe('The disk is full.');
+  expect(toasts.all.at(-1)?.message).toMatchObject({ text: 'The disk is full.', isProblem: true });
 });

@@ -32,14 +32,12 @@ export class ChatDesk {
   current: OpenChat = $state.raw() as OpenChat;
   /** What is in the message field. */
   draft = $state('');
-  /** Files that go with the next message. */
-  files = $state.raw<readonly Attachment[]>([]);
   /** Why a file was not attached. */
   refused = $state<string | null>(null);
   #writing = $state.raw(new Writing());
   /** Counts choices of a model: the storage tells nobody that it changed. */
   #chosen = $state(0);
-  #kept: OpenChat[] = [];
+  #kept = $state.raw<OpenChat[]>([]);
   /** The files as they stand in the message. */
   readonly #filesWritten = $derived(join('', this.files));
   readonly #backend: Backend;
@@ -76,9 +74,28 @@ export class ChatDesk {
     if (!chat.temporary) this.#models.keep(chat.id, chat.model);
   }
 
+  /** Whether anything in the open chats would be gone with the page. */
+  get holdsUnkept(): boolean {
+    return this.#kept.some(({ isUnkept }) => isUnkept);
+  }
+
   startNew(): void {
-    const fresh = this.current.empty && this.current.id === null && !this.current.temporary;
-    this.#show(fresh ? this.current : this.#make(null));
+    this.#show(this.#unsent());
+  }
+
+  /** The chat that has not begun, as it was left: what was set for it counts for the words that were typed. */
+  #unsent(): OpenChat {
+    const isUnsent = ({ id, empty, temporary }: OpenChat): boolean => id === null && empty && !temporary;
+    return isUnsent(this.current) ? this.current : (this.#kept.find(isUnsent) ?? this.#make(null));
+  }
+
+  /** Files that go with the next message. */
+  get files(): readonly Attachment[] {
+    return this.current.files;
+  }
+
+  set files(files: readonly Attachment[]) {
+    this.current.files = files;
   }
 
   async open(id: number): Promise<void> {
@@ -183,11 +200,11 @@ export class ChatDesk {
     this.refused = null;
     const taken = await chat.say(message, model);
     if (!chat.temporary) this.drafts.keep(before, taken ? '' : draft);
+    if (taken && before === null) this.drafts.arrange({ onlyHere: false, instructions: '' });
     if (taken && chat.model !== null) this.#keepModel(chat);
-    if (!taken && chat === this.current && this.draft === '') {
-      this.draft = draft;
-      this.files = files;
-    }
+    if (taken) return;
+    if (chat.files.length === 0) chat.files = files;
+    if (chat === this.current && this.draft === '') this.draft = draft;
   }
 
   /** Saves the open chat as a file; resolves to where it is. */
@@ -204,7 +221,7 @@ export class ChatDesk {
     try {
       await this.#openNew(await this.#backend.importConversation(await file.text()));
     } catch (thrown) {
-      this.list.problem = t.chats.importFailed(Refusal.sentence(thrown));
+      toasts.say({ text: t.chats.importFailed(Refusal.sentence(thrown)), icon: 'warn', isProblem: true });
     }
   }
 
@@ -214,13 +231,38 @@ export class ChatDesk {
     const wasPinned = this.list.kept(id)?.pinned === true;
     if (!(await this.list.archive(id, true))) return;
     const open = this.current.id === id ? this.current : null;
-    if (open !== null) this.#show(this.#make(null));
+    if (open !== null) this.#show(this.#unsent());
     const act = (): void => {
       if (open !== null && this.#isUntouched()) this.#reopen(open);
       // What was pinned is pinned again, which also brings it back.
       void (wasPinned ? this.list.pin(id, true) : this.list.archive(id, false)).then(back);
     };
     toasts.say({ text: t.chats.archived(title), icon: 'archive', undo: { name: t.chats.unarchive(title), act } });
+  }
+
+  /** Takes a folder apart; its chats stay, and can go back into it. */
+  async takeApart(folder: string): Promise<void> {
+    const inside = this.list.inFolder(folder);
+    if (!(await this.list.takeApart(folder))) return;
+    const act = (): void => void this.#refile(inside, folder);
+    toasts.say({ text: t.chats.apart(folder), icon: 'folder', undo: { name: t.chats.together(folder), act } });
+  }
+
+  /** Gives a folder another name; resolves to the one that it has now. Where another folder has it already the two
+   *  become one, which can be taken back. */
+  async renameFolder(folder: string, name: string): Promise<string> {
+    const inside = this.list.inFolder(folder);
+    const before = this.list.folders;
+    const now = await this.list.renameFolder(folder, name);
+    if (now !== folder && before.includes(now)) {
+      const act = (): void => void this.#refile(inside, folder);
+      toasts.say({ text: t.chats.merged(folder, now), icon: 'folder', undo: { name: t.chats.unmerge(folder, now), act } });
+    }
+    return now;
+  }
+
+  async #refile(chats: readonly number[], folder: string): Promise<void> {
+    for (const id of chats) await this.list.file(id, folder);
   }
 
   /** Begins a chat with a copy of the open one up to `message`, and opens it. */
@@ -269,7 +311,7 @@ export class ChatDesk {
     const open = this.current.id === id ? this.current : null;
     this.#deletions.add({ id, title });
     this.list.hide(id);
-    if (open !== null) this.#show(this.#make(null));
+    if (open !== null) this.#show(this.#unsent());
     const act = (): void => {
       this.#deletions.drop(id);
       this.list.show(id);
@@ -307,10 +349,10 @@ export class ChatDesk {
 
   #show(chat: OpenChat): void {
     const left = this.current;
-    if (left !== chat && left.temporary) void this.#drop(left);
+    if (left === chat) return;
+    if (left.temporary) void this.#drop(left);
     this.current = chat;
     this.draft = chat.temporary ? '' : this.drafts.of(chat.id);
-    this.files = [];
     this.refused = null;
     this.#writing = new Writing();
   }
@@ -325,9 +367,10 @@ export class ChatDesk {
   }
 
   #make(id: number | null): OpenChat {
-    const chat = new OpenChat(this.#backend, id, () => void this.list.load());
+    const chat = new OpenChat(this.#backend, id, () => void this.list.load(), (one) => { if (!one.temporary) this.drafts.arrange(one); });
     chat.model = this.#models.kept(id);
-    const idle = this.#kept.filter((kept) => !kept.busy);
+    if (id === null) Object.assign(chat, this.drafts.arranged);
+    const idle = this.#kept.filter((kept) => !kept.busy && kept.files.length === 0 && kept.typed.size === 0);
     const extra = idle.slice(0, Math.max(0, this.#kept.length + 1 - KEPT_MAX));
     this.#kept = [...this.#kept.filter((kept) => !extra.includes(kept)), chat];
     return chat;

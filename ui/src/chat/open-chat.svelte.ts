@@ -1,4 +1,5 @@
 /** One conversation as it is open: its messages, the branch that shows, and the reply being made. */
+import { SvelteMap } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import type { ConversationView } from '../generated/ConversationView';
 import type { MessageView } from '../generated/MessageView';
@@ -6,6 +7,7 @@ import type { TurnText } from '../generated/TurnText';
 import { announcer } from '../kit/announcer.svelte';
 import { countWords } from '../kit/words';
 import { t } from '../strings';
+import type { Attachment } from './attachments';
 import { begunOf, faceOf, type ReplyFace } from './face';
 import { LiveReply } from './live.svelte';
 import { branch, type Choices } from './tree';
@@ -38,6 +40,10 @@ export class OpenChat {
   model = $state<string | null>(null);
   /** Whether its replies stay on this computer. */
   onlyHere = $state(false);
+  /** Files that go with the next message. */
+  files = $state.raw<readonly Attachment[]>([]);
+  /** Words that are typed over messages and not taken yet, by message. */
+  readonly typed = new SvelteMap<number, string>();
   /** How often somebody asked to find words in it since that was closed; 0 while it is closed. */
   finding = $state(0);
   /** Replies whose words show who computed them. */
@@ -50,6 +56,7 @@ export class OpenChat {
   #lookAgain: ReturnType<typeof setTimeout> | undefined;
   readonly #backend: Backend;
   readonly #changed: () => void;
+  readonly #arranged: (chat: OpenChat) => void;
 
   readonly #branch = $derived(branch(this.#messages, this.#choices));
 
@@ -64,10 +71,17 @@ export class OpenChat {
   readonly busy = $derived(this.live !== null && !this.live.ended);
   readonly empty = $derived(this.steps.length === 0 && this.waiting === null);
 
-  /** `changed` is called when the list of conversations may show something new. */
-  constructor(backend: Backend, id: number | null, changed: () => void) {
+  /** Whether there is anything here that would be gone with the page. */
+  get isUnkept(): boolean {
+    return (this.temporary && !this.empty) || this.files.length > 0 || this.typed.size > 0;
+  }
+
+  /** `changed` is called when the list of conversations may show something new, `arranged` when it was set how a chat
+   *  that the house does not know yet is to be answered. */
+  constructor(backend: Backend, id: number | null, changed: () => void, arranged: (chat: OpenChat) => void = () => undefined) {
     this.#backend = backend;
     this.#changed = changed;
+    this.#arranged = arranged;
     this.id = id;
   }
 
@@ -99,11 +113,19 @@ export class OpenChat {
     return this.#turn({ what: { kind: 'new', message: { text, parent } }, after: parent }, model);
   }
 
-  /** Says something else in the place of a message of the person; the old one stays beside it. */
-  edit(message: MessageView, text: string, model: string): Promise<boolean> {
+  /** Says something else in the place of a message of the person; the old one stays beside it. Resolves to whether it
+   *  was taken; what was refused is still being edited. */
+  async edit({ id, parent }: MessageView, text: string, model: string | null): Promise<boolean> {
+    const isBusy = this.busy || this.waiting !== null;
+    if (isBusy || model === null) {
+      this.problem = t.chat.notSaid(isBusy ? t.chat.stillBusy : t.chat.noModelYet);
+      return false;
+    }
     this.editing = null;
-    const { parent } = message;
-    return this.#turn({ what: { kind: 'new', message: { text, parent } }, after: parent }, model);
+    const taken = await this.#turn({ what: { kind: 'new', message: { text, parent } }, after: parent }, model);
+    if (taken) this.typed.delete(id);
+    else this.editing ??= id;
+    return taken;
   }
 
   /** Puts words of the person in the place of a reply, which stays beside them. Resolves to whether that was done; what
@@ -114,6 +136,7 @@ export class OpenChat {
     this.#rewording = true;
     try {
       const reworded = await this.#backend.rewordReply(id, text);
+      this.typed.delete(id);
       this.editing = null;
       await this.load();
       this.choose(parent, reworded);
@@ -194,7 +217,8 @@ export class OpenChat {
   async instruct(instructions: string): Promise<void> {
     const before = this.instructions;
     this.instructions = instructions;
-    if (this.id === null || instructions === before) return;
+    if (this.id === null) return this.#arranged(this);
+    if (instructions === before) return;
     await this.#keep(this.#backend.instructConversation(this.id, instructions), () => {
       this.instructions = before;
     });
@@ -204,7 +228,7 @@ export class OpenChat {
   async confine(onlyHere: boolean): Promise<void> {
     const before = this.onlyHere;
     this.onlyHere = onlyHere;
-    if (this.id === null) return;
+    if (this.id === null) return this.#arranged(this);
     await this.#keep(this.#backend.confineConversation(this.id, onlyHere ? 'this_device' : 'house'), () => {
       this.onlyHere = before;
     });

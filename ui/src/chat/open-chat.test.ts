@@ -339,6 +339,39 @@ describe('instructions and files', () => {
     expect(it.refused).toContain(String(FILES_MAX));
   });
 
+  it('stay with the chat that they were chosen for', async () => {
+    const { desk: it } = desk(true);
+    await it.list.load();
+    const [first, second] = it.list.entries.map(({ id }) => id);
+    await it.attach([new File(['x'], 'new.txt')]);
+    await it.current.confine(true);
+    await it.current.instruct('Be brief.');
+    await it.open(first ?? 0);
+    expect([it.files, it.current.onlyHere, it.current.instructions]).toEqual([[], false, '']);
+    await it.attach([new File(['x'], 'first.txt')]);
+    await it.open(first ?? 0);
+    expect(it.files.map(({ name }) => name), 'the same chat again').toEqual(['first.txt']);
+    await it.open(second ?? 0);
+    it.startNew();
+    expect([it.files.map(({ name }) => name), it.current.onlyHere, it.current.instructions]).toEqual([['new.txt'], true, 'Be brief.']);
+    await it.open(first ?? 0);
+    expect(it.files.map(({ name }) => name)).toEqual(['first.txt']);
+  });
+
+  it('leave a chat that has not begun as it was set, also for a page that is loaded anew, until it begins', async () => {
+    const backend = new FakeBackend({ tokenMs: 0 });
+    const before = new ChatDesk(backend);
+    before.type('Between us');
+    await before.current.confine(true);
+    const it = new ChatDesk(backend);
+    expect([it.draft, it.current.onlyHere]).toEqual(['Between us', true]);
+    await it.send(MODEL);
+    await finished(it);
+    it.startNew();
+    expect([it.draft, it.current.onlyHere]).toEqual(['', false]);
+    expect(new ChatDesk(backend).current.onlyHere).toBe(false);
+  });
+
   it('come back to the field when the message is refused', async () => {
     const { desk: it } = desk();
     await it.attach([new File(['x'], 'a.txt')]);
@@ -363,7 +396,7 @@ describe('files of chats', () => {
     expect(it.current.id).not.toBe(id);
     expect(it.current.steps[1]?.message.text).toContain('Once upon a time');
     await it.bringIn(new File(['no'], 'b.json'));
-    expect(it.list.problem).toContain('Not imported');
+    expect(toasts.all.at(-1)?.message.text).toContain('Not imported');
   });
 });
 

@@ -4,7 +4,7 @@ import type { DeviceView } from '../generated/DeviceView';
 import type { Trust } from '../generated/Trust';
 import type { WayView } from '../generated/WayView';
 import type { IconName } from '../kit/icons';
-import { ago, bytes, milliseconds, speed } from '../kit/words';
+import { ago, bytes, milliseconds, speed, WORDS_PER_TOKEN } from '../kit/words';
 import { t } from '../strings';
 import { loadedOf } from './memory';
 
@@ -93,7 +93,7 @@ function wayOf(way: WayView): string {
 
 /** `9.1 → 24.3 words per second`. */
 function gained(gain: ByCableView): string {
-  return t.house.ways.gained(speed(gain.tokens_per_second_now), speed(gain.tokens_per_second_then));
+  return t.house.ways.gained(speed(gain.tokens_per_second_now * WORDS_PER_TOKEN), speed(gain.tokens_per_second_then * WORDS_PER_TOKEN));
 }
 
 function lastSeen(device: DeviceView, now: number): string {

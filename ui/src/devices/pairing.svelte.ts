@@ -180,8 +180,8 @@ export class Pairing {
   readonly typing: TypeCode;
   /** Id of the device that was paired; null before. */
   peerId = $state<string | null>(null);
-  /** Ids of the devices that were paired already. */
-  #before: readonly string[] = [];
+  /** How often a device had paired by a code of this computer. */
+  #before = 0;
 
   /** `seen`: the unpaired devices in reach. */
   constructor(backend: Backend, seen: () => readonly DeviceView[]) {
@@ -191,7 +191,7 @@ export class Pairing {
 
   /** Opens the dialog: for a computer that was seen, or for any. A code that is still good is shown again. */
   begin(house: HouseholdView, device: DeviceView | null): void {
-    this.#before = house.devices.filter((one) => one.paired).map((one) => one.id);
+    this.#before = house.paired_by_code?.times ?? 0;
     this.peerId = null;
     this.last = house.pairing;
     this.name = device?.name ?? null;
@@ -206,7 +206,10 @@ export class Pairing {
     if (!this.isOpen) return;
     if (house.pairing !== null) this.last = house.pairing;
     if (this.step !== 'show') return;
-    const came = house.devices.find((one) => one.paired && !this.#before.includes(one.id));
+    const paired = house.paired_by_code;
+    if (paired === null || paired.times <= this.#before) return;
+    // One that was paired before, and forgot that, is in the list all the while.
+    const came = house.devices.find(({ id }) => id === paired.device);
     if (came !== undefined) this.#paired(came);
   }
 

@@ -33,6 +33,10 @@ pinned: boolean,
  */
 archived: boolean, 
 /**
+ * The folder that it lies in; empty for none.
+ */
+folder: string, 
+/**
  * Text around the words that were looked for; absent where the title holds them, or nothing
  * was looked for.
  */

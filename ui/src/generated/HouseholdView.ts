@@ -7,6 +7,7 @@ import type { InHouseView } from "./InHouseView";
 import type { MeView } from "./MeView";
 import type { ModelView } from "./ModelView";
 import type { ModelsFolderView } from "./ModelsFolderView";
+import type { PairedByCodeView } from "./PairedByCodeView";
 import type { PairingView } from "./PairingView";
 import type { PortView } from "./PortView";
 import type { SettingsView } from "./SettingsView";
@@ -63,6 +64,11 @@ in_house: Array<InHouseView>,
  * The open pairing window of this device, if any.
  */
 pairing: PairingView | null, 
+/**
+ * The device that paired last by a code shown here since the node started, also one that was paired
+ * before.
+ */
+paired_by_code: PairedByCodeView | null, 
 /**
  * The local OpenAI-compatible port.
  */

@@ -158,6 +158,16 @@ export abstract class NodeCalls {
     return this.call<'archive_conversation'>({ action: 'archive_conversation', conversation, archived });
   }
 
+  /** Puts a conversation into a folder, which is made with it, or takes it out of one. */
+  fileConversation(conversation: Ask<'file_conversation'>['conversation'], folder: Ask<'file_conversation'>['folder']): Promise<Answer<'file_conversation'>> {
+    return this.call<'file_conversation'>({ action: 'file_conversation', conversation, folder });
+  }
+
+  /** Gives a folder another name; where there is one of that name, the two become one. */
+  renameFolder(folder: Ask<'rename_folder'>['folder'], name: Ask<'rename_folder'>['name']): Promise<Answer<'rename_folder'>> {
+    return this.call<'rename_folder'>({ action: 'rename_folder', folder, name });
+  }
+
   /** Begins a conversation with a copy of what was said up to a message; returns its number. */
   branchConversation(message: Ask<'branch_conversation'>['message']): Promise<Answer<'branch_conversation'>> {
     return this.call<'branch_conversation'>({ action: 'branch_conversation', message });

@@ -152,7 +152,23 @@ conversation: number,
 /**
  * Whether it is put away.
  */
-archived: boolean, } | { "action": "branch_conversation", 
+archived: boolean, } | { "action": "file_conversation", 
+/**
+ * Which conversation.
+ */
+conversation: number, 
+/**
+ * The name of the folder; empty for none.
+ */
+folder: string, } | { "action": "rename_folder", 
+/**
+ * Its name so far.
+ */
+folder: string, 
+/**
+ * Its name from now on; empty takes its conversations out.
+ */
+name: string, } | { "action": "branch_conversation", 
 /**
  * The last message of the copy.
  */

@@ -26,6 +26,7 @@ export const SHAPES = {
   back: ['M14.5 6l-6 6 6 6'],
   on: ['M9.5 6l6 6-6 6'],
   down: ['M12 5v13', 'M6.5 12.5L12 18l5.5-5.5'],
+  folder: ['M3.5 6h6l2 2.5h9V19h-17z'],
   archive: ['M4 5h16v4H4z', 'M5.5 9v10.5h13V9', 'M10 13h4'],
   branch: ['M6 4v9a4 4 0 0 0 4 4h8', 'M14 13l4 4-4 4', 'M6 8.500h12'],
   pin: ['M9 4h6l-.8 6 3.3 3.5H6.5L9.8 10z', 'M12 13.5V20'],

@@ -99,6 +99,7 @@ function worded(wording: Wording, code: string): string | null {
     case 'chat_of_later_version': return more.chatOfLaterVersion;
     case 'chat_gone': return more.chatGone;
     case 'message_gone': return more.messageGone;
+    case 'folder_gone': return more.folderGone;
     case 'chats_unusable': return more.chatsUnusable(ended(why(wording.reason)));
     case 'disk_full': return more.diskFull;
     case 'login_start': return more.loginStart(ended(why(wording.reason)));

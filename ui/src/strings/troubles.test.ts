@@ -165,6 +165,7 @@ const WORDINGS: OneOfEach<Wording> = {
   chat_of_later_version: { kind: 'chat_of_later_version' },
   chat_gone: { kind: 'chat_gone' },
   message_gone: { kind: 'message_gone' },
+  folder_gone: { kind: 'folder_gone' },
   chats_unusable: { kind: 'chats_unusable', reason: because('disk I/O error') },
   disk_full: { kind: 'disk_full' },
   login_start: { kind: 'login_start', reason: because('denied') },

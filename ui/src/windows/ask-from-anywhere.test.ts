@@ -45,6 +45,20 @@ describe('a question from another program', () => {
     expect(prompt.value).toBe('Half a thought');
   });
 
+  it('closes what lies over the page, and what was changed there stays with its chat', async () => {
+    const { backend, state } = await open();
+    await user.click(screen.getByTitle('Why leaves change colour'));
+    const { id } = state.desk.current;
+    await user.click(await screen.findByTestId('about'));
+    await user.type(screen.getByTestId('instructions'), 'Answer in rhymes.');
+    const instruct = vi.spyOn(backend, 'instructConversation');
+    backend.window.ask();
+    await vi.waitFor(() => { expect(screen.queryByTestId('chat-sheet')).toBeNull(); });
+    expect(instruct).toHaveBeenCalledExactlyOnceWith(id, 'Answer in rhymes.');
+    expect([state.desk.current.id, state.desk.current.instructions]).toEqual([null, '']);
+    expect(document.activeElement?.id).toBe('prompt');
+  });
+
   it('asks before it leaves a chat that is not kept', async () => {
     const { backend, state } = await open();
     state.desk.current.temporary = true;

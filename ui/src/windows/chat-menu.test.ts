@@ -41,7 +41,7 @@ it('goes by keys, and gives the focus back', async () => {
   expect(button.getAttribute('aria-expanded')).toBe('true');
   expect(document.getElementById(button.getAttribute('aria-controls') ?? '')).toBe(screen.getByRole('menu'));
   expect(screen.getAllByRole('menuitem').map((item) => item.querySelector('span')?.textContent))
-    .toEqual(['Find in this chat', 'Print', 'Rename', 'Pin', 'Archive', 'Delete']);
+    .toEqual(['Find in this chat', 'Print', 'Rename', 'Pin', 'Put into a folder', 'Archive', 'Delete']);
   expect(focused()).toBe('menu-find');
   await user.keyboard('{ArrowUp}');
   expect(focused(), 'round to the end').toBe('menu-delete');

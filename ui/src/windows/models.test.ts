@@ -90,6 +90,24 @@ describe('models', () => {
     expect((await screen.findByTestId('add-problem')).textContent).toContain('is not a GGUF file');
   });
 
+  it('takes the next file that is dropped, whatever stands in the field, and keeps it while another page shows', async () => {
+    const field = () => screen.getByTestId<HTMLInputElement>('model-path').value;
+    backend.drop(['/data/Phi-4.gguf']);
+    await tick();
+    await user.click(screen.getByTestId('add-model'));
+    await vi.waitFor(() => { expect(field()).toBe(''); });
+    backend.drop(['/data/Phi-4.gguf']);
+    await tick();
+    expect(field(), 'the same once more').toBe('/data/Phi-4.gguf');
+    await user.type(screen.getByTestId('model-path'), 'x');
+    backend.drop(['/data/Other.gguf']);
+    await tick();
+    expect(field()).toBe('/data/Other.gguf');
+    await go('devices');
+    await go('models');
+    expect(field()).toBe('/data/Other.gguf');
+  });
+
   it('says what can be dropped where another file was, and that goes away when it was read', async () => {
     backend.drop(['/data/Holiday plan.pdf']);
     expect((await screen.findByRole('alert')).textContent).toMatch(/Holiday plan\.pdf cannot be dropped here.*paper clip/s);

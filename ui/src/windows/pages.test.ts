@@ -444,6 +444,26 @@ describe('the first start', () => {
     expect(screen.queryByTestId('first-start')).toBeNull();
   });
 
+  it('keeps the name before it speaks another language', async () => {
+    const speak = vi.spyOn(state, 'speak').mockImplementation(() => undefined);
+    await user.clear(screen.getByTestId('first-name'));
+    await user.type(screen.getByTestId('first-name'), 'Dachboden');
+    await user.selectOptions(screen.getByTestId('first-language'), 'de');
+    await vi.waitFor(() => { expect(speak).toHaveBeenCalledExactlyOnceWith('de'); });
+    expect(backend.house.me.name).toBe('Dachboden');
+  });
+
+  it('offers no download of a model that fits nowhere in the house', async () => {
+    backend.change((house) => { for (const entry of house.catalogue) entry.fit = { ...entry.fit, kind: 'nowhere' }; });
+    await user.click(screen.getByTestId('first-next'));
+    await screen.findByTestId('first-model');
+    expect(screen.getByTestId('first-start').textContent).toContain('No model fits into the memory of this computer.');
+    expect(screen.getByTestId('first-next').textContent).toBe('Continue');
+    await user.click(screen.getByTestId('first-next'));
+    expect(await screen.findByTestId('first-share')).toBeTruthy();
+    expect(backend.house.downloads).toEqual([]);
+  });
+
   it('downloads nothing where only the story teller is wanted, and stays where a download does not begin', async () => {
     await user.click(screen.getByTestId('first-next'));
     vi.spyOn(backend, 'pull').mockRejectedValueOnce(new Error('No way to the internet.'));

@@ -42,8 +42,8 @@ export class WindowState {
   help = $state(false);
   /** A page or a chat that waits until the person agrees to lose a chat that is not kept. */
   leaving = $state.raw<(() => void) | null>(null);
-  /** Path of a model's file that was dropped on the window. */
-  dropped = $state('');
+  /** Where a model is to be added from: what was typed or chosen for it, or the file that was dropped on the window last. */
+  modelPath = $state('');
   /** Whether the page of the household is opened to add a device. */
   isAdding = $state(false);
   /** Whether a wish about sharing is under way. */
@@ -99,6 +99,7 @@ export class WindowState {
 
   /** Shows what the tray or a notice leads to. Whoever reads the page goes on from its beginning. */
   #arrive(page: PageName): void {
+    closeDialogs();
     this.show(page);
     if (page === 'chat') return focus('prompt');
     flushSync();
@@ -109,7 +110,9 @@ export class WindowState {
   /** Shows a new chat, now or as soon as the house is known. */
   #ask(): void {
     this.#hasQuestion = this.house === null;
-    if (this.house !== null && this.stopped === null) this.startNew();
+    if (this.house === null || this.stopped !== null) return;
+    closeDialogs();
+    this.startNew();
   }
 
   /** From the first start to where a device is added. */
@@ -190,7 +193,7 @@ export class WindowState {
       return;
     }
     this.problem = null;
-    this.dropped = model;
+    this.modelPath = model;
     this.show('models');
   }
 
@@ -296,4 +299,9 @@ function focusTitle(): void {
   if (title === null) return;
   title.tabIndex = -1;
   title.focus();
+}
+
+/** Whoever comes from outside the window sees the page, not what lay over it, and types there. */
+function closeDialogs(): void {
+  for (const dialog of document.querySelectorAll<HTMLDialogElement>('dialog[open]')) dialog.close();
 }

@@ -245,10 +245,31 @@ describe('devices', () => {
     await screen.findByTestId('pair-code');
     backend.change((house) => {
       house.pairing = null;
+      house.paired_by_code = { device: house.devices.find((device) => device.name === 'Attic')?.id ?? '', times: 1 };
       Object.assign(house.devices.find((device) => device.name === 'Attic') ?? {}, { paired: true, trust: 'guest', asks_help: true });
     });
     expect((await screen.findByTestId('join-done')).textContent).toContain('Attic');
     await vi.waitFor(() => { expect(document.activeElement).toBe(screen.getByTestId('join-done')); });
+  });
+
+  it('asks again of a computer that was paired before and has forgotten it', async () => {
+    const known = backend.house.devices.find((device) => device.paired);
+    await user.click(screen.getByTestId('add-device'));
+    await user.click(screen.getByTestId('show-code'));
+    await screen.findByTestId('pair-code');
+    backend.change((house) => {
+      house.pairing = null;
+      house.paired_by_code = { device: known?.id ?? '', times: 1 };
+    });
+    expect((await screen.findByTestId('join-done')).textContent).toContain(known?.name);
+  });
+
+  it('offers a computer that was paired before, has forgotten it and shows a code', async () => {
+    backend.change((house) => { Object.assign(house.devices.find((device) => device.paired) ?? {}, { pairing: true, connected: false }); });
+    await user.click(screen.getByTestId('add-device'));
+    await user.click(screen.getByTestId('type-here'));
+    const offered = within(screen.getByTestId('pairing')).getAllByRole('radio');
+    expect(offered.map((one) => one.closest('label')?.textContent)).toContainEqual(expect.stringContaining(backend.house.devices.find((device) => device.paired)?.name ?? '-'));
   });
 
   it('says why a code is gone, and shows another one', async () => {

@@ -1,7 +1,7 @@
 /** Promises of an open chat: its menu, finding words in it, and its pages on paper. */
 import { expect, type Page, test } from '@playwright/test';
 import { isGood } from './good';
-import { open, openConversation } from './visit';
+import { open, openConversation, openSideBar } from './visit';
 
 const MESSAGES = 1000;
 /** More than are in view, with as much above and below again. */
@@ -72,6 +72,31 @@ for (const [name, chosen, width] of [['light', {}, 1100], ['contrast', { theme: 
     await isGood(page, name, 'wait');
     await page.getByTestId('stop').click();
     await expect(page.getByTestId('wait')).toHaveCount(0);
+  });
+}
+
+for (const [name, chosen, width] of [['light', {}, 1100], ['dark', { theme: 'dark' }, 420], ['contrast', { theme: 'contrast' }, 1100], ['german', { language: 'de', size: 'huge' }, 760], ['mirrored', { language: 'mirrored' }, 1100]] as const) {
+  test(`a chat goes into a folder, and the folder is good: ${name}`, async ({ page }) => {
+    await page.setViewportSize({ width, height: 760 });
+    await open(page, chosen);
+    for (const [title, folder] of [['Soup', 'Our kitchen, and everything that is cooked and baked in it'], ['Why leaves', 'School']] as const) {
+      await openConversation(page, title);
+      await page.getByTestId('chat-menu').click();
+      await page.getByTestId('menu-folder').click();
+      await page.getByTestId('folder-name').fill(folder);
+      if (folder === 'School') await isGood(page, name, 'folder-sheet');
+      await page.keyboard.press('Enter');
+      await expect(page.getByTestId('folder-sheet')).toHaveCount(0);
+    }
+    await openSideBar(page);
+    await expect(page.getByTestId('folder')).toHaveCount(2);
+    await page.getByTestId('folder-turn').first().focus();
+    await isGood(page, name, 'folders');
+    await page.keyboard.press('F2');
+    await isGood(page, name, 'folder-renamed');
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Enter');
+    await expect(page.getByTestId('folder').first().getByTestId('conversation')).toHaveCount(0);
   });
 }
 

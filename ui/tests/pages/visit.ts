@@ -105,6 +105,6 @@ export async function settle(page: Page): Promise<void> {
   });
 }
 
-async function openSideBar(page: Page): Promise<void> {
+export async function openSideBar(page: Page): Promise<void> {
   if ((page.viewportSize()?.width ?? NARROW) <= NARROW) await page.locator('.menu').click();
 }

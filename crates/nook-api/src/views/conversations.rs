@@ -34,6 +34,9 @@ struct ConversationView {
     pub pinned: bool,
     /// Whether the person has put it away.
     pub archived: bool,
+    /// The folder that it lies in; empty for none.
+    #[serde(default)]
+    pub folder: String,
     /// Text around the words that were looked for; absent where the title holds them, or nothing
     /// was looked for.
     pub excerpt: Option<String>,

@@ -199,6 +199,8 @@ enum Wording {
     ChatGone,
     /// The message was deleted meanwhile.
     MessageGone,
+    /// No chat lies in the folder any more.
+    FolderGone,
     /// The chats cannot be read or kept.
     ChatsUnusable {
         /// Why.

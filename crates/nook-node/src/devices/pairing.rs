@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use nook_api::views::{DeviceView, PairingView, Wording};
+use nook_api::views::{DeviceView, PairedByCodeView, PairingView, Wording};
 use nook_api::{Answer, NodeError, PairTarget, sentence};
 use nook_base::{ErrorCode, PeerId, Sensitive};
 use nook_link::pairing::PairingEvent;
@@ -52,6 +52,11 @@ impl Devices {
         })
     }
 
+    /// Who typed the code of the last window that ended well.
+    pub(crate) const fn paired_by_code(&self) -> Option<&PairedByCodeView> {
+        self.paired_by_code.as_ref()
+    }
+
     pub(super) fn window_opened(
         &mut self,
         window: Window,
@@ -78,6 +83,12 @@ impl Devices {
         match event {
             PairingEvent::WrongCode { tries_left } => window.tries_left = *tries_left,
             last => {
+                if let PairingEvent::Paired { peer, .. } = last {
+                    let before = self.paired_by_code.take().map_or(0, |paired| paired.times);
+                    let device = peer.id.to_string();
+                    self.paired_by_code =
+                        Some(PairedByCodeView { device, times: before.saturating_add(1) });
+                }
                 tracing::info!(outcome = window_outcome(last), "the pairing window is closed");
                 self.close_window();
             }

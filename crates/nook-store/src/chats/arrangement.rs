@@ -1,9 +1,11 @@
 //! How a conversation is to be answered and listed: its instructions, where its replies are computed,
-//! and whether it stands before the others or is put away.
+//! whether it stands before the others or is put away, and the folder that it lies in.
+//!
+//! A folder is a name that conversations have in common: there is none without any.
 
 use rusqlite::params;
 
-use super::{Chats, ChatsError, ConversationId, INSTRUCTIONS_BYTES_MAX, one};
+use super::{Chats, ChatsError, ConversationId, FOLDER_CHARS_MAX, INSTRUCTIONS_BYTES_MAX, one};
 
 impl Chats {
     /// Sets what the model is told before the first message; empty for nothing.
@@ -38,5 +40,36 @@ impl Chats {
         let sql = "UPDATE conversation SET archived = ?2, pinned = pinned AND NOT ?2 WHERE id = ?1";
         let changed = self.database.execute(sql, params![id.0, archived]);
         one(self.told(changed)?, ChatsError::NoConversation)
+    }
+
+    /// Puts a conversation into a folder, which is made with it; `""` takes it out of the one it is in.
+    pub fn put_in_folder(&mut self, id: ConversationId, folder: &str) -> Result<(), ChatsError> {
+        let sql = "UPDATE conversation SET folder = ?2 WHERE id = ?1";
+        let changed = self.database.execute(sql, params![id.0, folder_name(folder)]);
+        one(self.told(changed)?, ChatsError::NoConversation)
+    }
+
+    /// Gives a folder another name. Where there is one of that name the two become one; `""` takes all
+    /// conversations out.
+    pub fn rename_folder(&mut self, folder: &str, name: &str) -> Result<(), ChatsError> {
+        let folder = folder_name(folder);
+        if folder.is_empty() {
+            return Err(ChatsError::NoFolder);
+        }
+        let sql = "UPDATE conversation SET folder = ?2 WHERE folder = ?1";
+        let changed = self.database.execute(sql, params![folder, folder_name(name)]);
+        match self.told(changed)? {
+            0 => Err(ChatsError::NoFolder),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The name of a folder as it is kept: one line, without space around or doubled, and not too long.
+fn folder_name(typed: &str) -> String {
+    let words = typed.split_whitespace().collect::<Vec<_>>().join(" ");
+    match words.char_indices().nth(FOLDER_CHARS_MAX) {
+        Some((end, _)) => words[..end].trim_end().to_owned(),
+        None => words,
     }
 }

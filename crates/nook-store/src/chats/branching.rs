@@ -34,8 +34,8 @@ fn copy(
     now: u64,
 ) -> rusqlite::Result<ConversationId> {
     transaction.execute(
-        "INSERT INTO conversation (title, created, changed, instructions, only_here)
-         SELECT title, ?2, ?2, instructions, only_here FROM conversation WHERE id = ?1",
+        "INSERT INTO conversation (title, created, changed, instructions, only_here, folder)
+         SELECT title, ?2, ?2, instructions, only_here, folder FROM conversation WHERE id = ?1",
         params![from.entry.id.0, stamp(now)],
     )?;
     let made = transaction.last_insert_rowid();

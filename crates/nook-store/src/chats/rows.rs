@@ -8,7 +8,7 @@ use super::{
 };
 
 /// What [`entry`] reads, in order.
-pub(super) const ENTRY: &str = "SELECT id, title, created, changed, leaf, instructions, only_here, pinned, archived FROM conversation";
+pub(super) const ENTRY: &str = "SELECT id, title, created, changed, leaf, instructions, only_here, pinned, archived, folder FROM conversation";
 
 /// What [`message`] reads, in order.
 pub(super) const MESSAGE: &str = "SELECT id, parent, role, text, model, finish, route, created, thought, thought_ms FROM message";
@@ -24,6 +24,7 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<ConversationEntry> {
         only_here: row.get(6)?,
         pinned: row.get(7)?,
         archived: row.get(8)?,
+        folder: Sensitive(row.get(9)?),
     })
 }
 

@@ -3,8 +3,9 @@
 use std::fs;
 
 use nook_store::{
-    Chats, ChatsError, ConversationId, Finish, Home, HomeChoice, IMPORTED_MESSAGES_MAX,
-    INSTRUCTIONS_BYTES_MAX, ImportedMessage, MESSAGE_BYTES_MAX, Message, MessageId, Role,
+    Chats, ChatsError, ConversationId, FOLDER_CHARS_MAX, Finish, Home, HomeChoice,
+    IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, MESSAGE_BYTES_MAX, Message,
+    MessageId, Role,
 };
 use proptest::prelude::*;
 
@@ -224,7 +225,7 @@ fn a_pinned_conversation_stands_before_newer_ones_and_is_found_beyond_the_limit(
         chats.list(limit).unwrap().iter().map(|it| (it.id, it.pinned)).collect()
     };
     assert_eq!(listed(&chats, 9), [(old, true), (newer, false)]);
-    assert_eq!(listed(&chats, 1), [(old, true)]);
+    assert_eq!(listed(&chats, 0), [(old, true)], "whatever the limit");
     chats.pin(old, false).unwrap();
     assert_eq!(listed(&chats, 9), [(newer, false), (old, false)]);
     assert_eq!(chats.pin(ConversationId(99), true), Err(ChatsError::NoConversation));
@@ -250,6 +251,43 @@ fn what_is_archived_stands_behind_all_others_until_somebody_talks_there_again() 
     chats.add(old, None, Role::User, "And with cream?", NOW + 2).unwrap();
     assert_eq!(listed(&chats)[1], (old, false, false), "somebody talks there");
     assert_eq!(chats.archive(ConversationId(99), true), Err(ChatsError::NoConversation));
+}
+
+#[test]
+fn a_folder_holds_its_chats_under_one_name_until_none_is_left() {
+    let mut chats = chats();
+    let [soup, cake, song] =
+        ["Soup", "Cake", "Song"].map(|title| chats.create(title, NOW).unwrap());
+    let folders = |chats: &Chats| -> Vec<String> {
+        [soup, cake, song].map(|id| chats.entry(id).unwrap().folder.0).to_vec()
+    };
+    chats.put_in_folder(soup, "  Our \n kitchen ").unwrap();
+    chats.put_in_folder(cake, "Baking").unwrap();
+    assert_eq!(folders(&chats), ["Our kitchen", "Baking", ""]);
+    let listed = |limit| -> Vec<ConversationId> {
+        chats.list(limit).unwrap().iter().map(|it| it.id).collect()
+    };
+    assert_eq!(listed(9), [cake, soup, song], "before newer ones that lie in none");
+    assert_eq!(listed(0), [cake, soup], "whatever the limit");
+
+    chats.rename_folder("Baking", "Our kitchen").unwrap();
+    assert_eq!(folders(&chats), ["Our kitchen", "Our kitchen", ""], "two become one");
+    let asked = chats.add(soup, None, Role::User, "Onions?", NOW).unwrap();
+    let branch = chats.branch(asked, NOW).unwrap();
+    assert_eq!(chats.entry(branch).unwrap().folder.as_str(), "Our kitchen");
+    chats.put_in_folder(cake, "").unwrap();
+    chats.rename_folder("Our kitchen", " ").unwrap();
+    assert_eq!(folders(&chats), ["", "", ""]);
+
+    let long = "é".repeat(FOLDER_CHARS_MAX + 1);
+    chats.put_in_folder(song, &long).unwrap();
+    assert_eq!(chats.entry(song).unwrap().folder.chars().count(), FOLDER_CHARS_MAX);
+    chats.rename_folder(&long, "Songs").unwrap();
+    assert_eq!(folders(&chats)[2], "Songs", "it is found by the name that was typed");
+    for gone in ["Our kitchen", "", " "] {
+        assert_eq!(chats.rename_folder(gone, "x"), Err(ChatsError::NoFolder), "{gone:?}");
+    }
+    assert_eq!(chats.put_in_folder(ConversationId(99), "x"), Err(ChatsError::NoConversation));
 }
 
 #[test]
@@ -323,7 +361,8 @@ fn a_file_of_a_version_that_knows_no_pins_gets_them_and_keeps_its_format() {
     let old = rusqlite::Connection::open(home.data().join("chats.db")).unwrap();
     old.execute_batch(
         "ALTER TABLE conversation DROP COLUMN pinned;
-         ALTER TABLE conversation DROP COLUMN archived;",
+         ALTER TABLE conversation DROP COLUMN archived;
+         ALTER TABLE conversation DROP COLUMN folder;",
     )
     .unwrap();
     let before = format(&old);
@@ -353,6 +392,7 @@ fn a_file_of_the_first_format_is_brought_up_to_date() {
          ALTER TABLE conversation DROP COLUMN only_here;
          ALTER TABLE conversation DROP COLUMN pinned;
          ALTER TABLE conversation DROP COLUMN archived;
+         ALTER TABLE conversation DROP COLUMN folder;
          ALTER TABLE message DROP COLUMN thought;
          ALTER TABLE message DROP COLUMN thought_ms;
          PRAGMA user_version = 1;",

@@ -221,6 +221,7 @@ export function startingHouse(): HouseholdView {
     models_folder: startingFolder(),
     in_house: startingInHouse(),
     pairing: null,
+    paired_by_code: null,
     port: {
       on: true,
       base_url: 'http://127.0.0.1:4587/v1',

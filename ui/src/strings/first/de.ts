@@ -11,6 +11,7 @@ export const first: Strings['first'] = {
   model: 'Gib ihm etwas zum Denken',
   modelText: 'Dieses Modell passt am besten zu deinem Computer. Es kommt einmal, wird geprüft und geht dann ohne Internet.',
   modelNone: 'Hier ist keines zu empfehlen. Du kannst später eines hinzufügen, unter Modelle.',
+  modelTooLarge: 'Kein Modell passt in den Speicher dieses Computers. Mit einem zweiten im Haus vielleicht schon; Modelle bekommst du jederzeit unter „Modelle“.',
   modelSize: (free) => `von ${free}, die frei sind`,
   modelSizeOnly: 'einmal herunterzuladen',
   modelGet: 'Laden und weiter',

@@ -9,6 +9,7 @@ export const first = {
   model: 'Give it something to think with',
   modelText: 'This model suits your computer best. It comes once, is checked, and then works without the internet.',
   modelNone: 'No model is recommended here. You can add one later, under Models.',
+  modelTooLarge: 'No model fits into the memory of this computer. Together with another one at home it may; you can get models at any time, under Models.',
   modelSize: (free: string) => `of ${free} that are free`,
   modelSizeOnly: 'to download once',
   modelGet: 'Download and continue',

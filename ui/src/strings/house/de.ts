@@ -179,7 +179,7 @@ export const house: Strings['house'] = {
     unanswered: 'Sag, ob diese beiden Computer einander helfen dürfen: Die Frage steht oben.',
     only_helped: 'Du hast gewählt, dass dieser Computer ihm hilft, und nicht umgekehrt.',
     unanswered_there: 'Dieselbe Frage wartet auf seinem Bildschirm: Dürfen diese beiden Computer einander helfen?',
-    not_allowed_there: 'Wem es gehört, lässt diesen Computer es nicht benutzen. Setze diesen Computer dort auf Vertraut.',
+    not_allowed_there: 'Wer es besitzt, lässt diesen Computer es nicht benutzen. Setze diesen Computer dort auf Vertraut.',
     sharing_off: 'Dort ist das Teilen ausgeschaltet. Schalte es dort ein.',
     sharing_paused: 'Dort pausiert das Teilen: im Akkubetrieb, in einem Spiel im Vollbild, oder weil jemand es so wollte.',
     not_sharing: 'Es teilt jetzt nichts mit diesem Computer.',
@@ -245,7 +245,7 @@ export const house: Strings['house'] = {
 
   refusals: {
     mayNotWake: (device) =>
-      `${device} hat nicht gesagt, wie es aufgeweckt wird. Wem es gehört, erlaubt das dort unter Einstellungen, Teilen, solange beide Computer an und in einem Netz sind.`,
+      `${device} hat nicht gesagt, wie es aufgeweckt wird. Wer es besitzt, erlaubt das dort unter Einstellungen, Teilen, solange beide Computer an und in einem Netz sind.`,
     wakeOtherNetwork: (device) => `${device} lässt sich von hier nicht aufwecken: Dieser Computer ist in einem anderen Netz.`,
     wakeRefused: (device, reason) => `${device} konnte nicht gerufen werden: ${reason}`,
     notWoken: (device) =>
@@ -272,6 +272,7 @@ export const house: Strings['house'] = {
     chatOfLaterVersion: 'Eine neuere Fassung von Inglenook hat dieses Gespräch gespeichert. Aktualisiere diesen Computer.',
     chatGone: 'Dieses Gespräch gibt es nicht mehr.',
     messageGone: 'Diese Nachricht gibt es nicht mehr.',
+    folderGone: 'Diesen Ordner gibt es nicht mehr.',
     chatsUnusable: (reason) => `Die Gespräche können nicht gelesen oder gespeichert werden: ${reason}`,
     diskFull: 'Der Datenträger ist voll. Schaffe Platz, und versuche es noch einmal.',
     loginStart: (reason) => `Der Start bei der Anmeldung lässt sich hier nicht ändern: ${reason}`,

@@ -293,6 +293,7 @@ export const house = {
     chatOfLaterVersion: 'A later version of Inglenook saved this chat. Update this computer.',
     chatGone: 'This conversation does not exist any more.',
     messageGone: 'This message does not exist any more.',
+    folderGone: 'This folder does not exist any more.',
     chatsUnusable: (reason: string) => `The conversations cannot be read or kept: ${reason}`,
     diskFull: 'The disk is full. Free some space, then try again.',
     loginStart: (reason: string) => `The start at login cannot be changed here: ${reason}`,

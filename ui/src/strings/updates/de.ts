@@ -9,7 +9,7 @@ export const updates: Strings['updates'] = {
   nowhere: (version) => `Dies ist Fassung ${version}. Sie kennt keinen Ort, um nach neueren zu fragen: Hole sie dort, woher du diese hast.`,
   never: (version) => `Dies ist Fassung ${version}. Nach einer neueren hat noch niemand gesehen.`,
   newest: (version, when) => `Dies ist Fassung ${version}, die neueste. Nachgesehen: ${when}.`,
-  looking: 'Es wird nach einer neuen Fassung gesehen …',
+  looking: 'Es wird nach einer neuen Fassung gesehen…',
   there: (version, here) => `Fassung ${version} ist da. Dies ist ${here}.`,
   mark: (version) => `Fassung ${version} ist da`,
   look: 'Jetzt nachsehen',

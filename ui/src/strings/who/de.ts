@@ -23,7 +23,7 @@ export const who: Strings['who'] = {
   range: (first, last) => (first === last ? `Wort ${first}` : `Wörter ${first}–${last}`),
   stretches: (count) => `in ${count} Abschnitten`,
   noWords: 'in keinem der Wörter',
-  time: (time, words) => `${time} für ${words} Wörter.`,
+  time: (time, words) => `${time} für ${words === '1' ? 'ein Wort' : `${words} Wörter`}.`,
   first: (seconds) => `Das erste Wort kam nach ${seconds} s.`,
   timeAlone: (time) => `Dieser Computer allein: etwa ${time}.`,
   seconds: (seconds) => `${seconds} s`,

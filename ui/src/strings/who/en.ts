@@ -21,7 +21,7 @@ export const who = {
   range: (first: number, last: number) => (first === last ? `word ${first}` : `words ${first}–${last}`),
   stretches: (count: number) => `in ${count} stretches`,
   noWords: 'in none of its words',
-  time: (time: string, words: string) => `${time} for ${words} words.`,
+  time: (time: string, words: string) => `${time} for ${words === '1' ? 'one word' : `${words} words`}.`,
   first: (seconds: string) => `The first word came after ${seconds} s.`,
   timeAlone: (time: string) => `This computer alone: about ${time}.`,
   seconds: (seconds: string) => `${seconds} s`,
