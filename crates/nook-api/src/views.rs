@@ -27,6 +27,7 @@ mod facts;
 mod key_place;
 mod models;
 mod models_folder;
+mod pairing;
 mod past_replies;
 mod plans;
 mod port;
@@ -55,6 +56,7 @@ pub use models::{
     FitKind, FitView, FoundView, InHouseView, ModelView,
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
+pub use pairing::{PairedByCodeView, PairingView};
 pub use past_replies::{HappenedView, PastReplyView, ReplyEndView};
 pub use plans::{GainView, LeftOutView, MeasuredView, PredictedView, PredictionView};
 pub use port::{PortKeyView, PortRequestKind, PortRequestView, PortView};
@@ -257,31 +259,6 @@ enum Trust {
     Trusted,
     /// Another device of the same owner.
     Own,
-}
-}
-
-view! {
-/// The device that typed the code that was shown here.
-#[derive(Eq)]
-struct PairedByCodeView {
-    /// Its id.
-    pub device: String,
-    /// How often a device paired so since the node started.
-    pub times: u32,
-}
-}
-
-view! {
-/// An open pairing window.
-struct PairingView {
-    /// Six digits to type on the other device.
-    pub code: String,
-    /// Addresses to type where multicast does not work, `host:port`.
-    pub addresses: Vec<String>,
-    /// Seconds since 1970 when it closes.
-    pub expires: u64,
-    /// Wrong codes that may still be typed.
-    pub tries_left: u8,
 }
 }
 
