@@ -15,7 +15,7 @@ impl RenderedPrompt {
         &self.text
     }
 
-    /// Whether the template refused a system message and it was put before the first user message.
+    /// Whether the template refused a system message and it was put before the user's first words.
     #[must_use]
     pub fn folded_system(&self) -> bool {
         self.folded_system

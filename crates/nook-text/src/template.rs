@@ -16,6 +16,7 @@ mod generator;
 mod guard;
 mod json;
 mod moment;
+mod order;
 mod renderer;
 mod rewrite;
 
@@ -227,8 +228,10 @@ impl ChatTemplate {
         self.form.map_or(&[], |form| form.stops)
     }
 
-    /// Renders a chat. If the template refuses a chat with a system message, that message is put
-    /// before the first user message and the template is asked once more.
+    /// Renders a chat. If the template refuses it, it is asked again with the same words in orders
+    /// that more templates take: leading system messages as one, later ones as words of the user,
+    /// neighbours in one role joined, words behind a tool's result as its end, and last the system
+    /// message before the user's first words.
     pub fn render(
         &self,
         messages: &[ChatMessage],
@@ -248,7 +251,7 @@ impl ChatTemplate {
     }
 
     /// Renders a conversation with tools: as the template itself writes them, or in the default
-    /// form of [`crate::tools`]. `options.tools` is not looked at. Folds like [`Self::render`].
+    /// form of [`crate::tools`]. `options.tools` is not looked at. Asks again like [`Self::render`].
     pub fn render_turns(
         &self,
         turns: &[Turn],
@@ -297,7 +300,7 @@ impl ChatTemplate {
     }
 
     /// Renders messages in the form of the OpenAI interface (`role`, `content`, `tool_calls`, …),
-    /// with a template's own switches such as `enable_thinking` in `variables`. Nothing is folded.
+    /// with a template's own switches such as `enable_thinking` in `variables`. A refusal is final.
     pub fn render_values(
         &self,
         messages: &[Value],

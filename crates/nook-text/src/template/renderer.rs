@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::engine::Engine;
 use super::guard::{self, Guarding, MarkedChat, Structure};
+use super::order::{self, Order};
 use super::{RenderOptions, RenderedPrompt, Role, TemplateError};
 
 /// A conversation that is to become a prompt.
@@ -59,28 +60,41 @@ impl Renderer {
         self.setup.clone()
     }
 
-    /// Renders; a template that refuses system messages is asked once more without them.
+    /// Renders. A template that refuses the order of the messages is asked again with other orders
+    /// of the same words, a few times.
     pub(crate) fn render(&self, job: &RenderJob) -> Result<RenderedPrompt, TemplateError> {
-        let RenderJob { messages: values, options, variables } = job;
-        let outcome = match self.render_values(values, options, variables) {
+        let mut outcome = self.render_order(&job.messages, job);
+        if !is_refusal(&outcome) {
+            return outcome;
+        }
+        for Order { messages, folded_system } in order::rearranged(&job.messages) {
+            outcome = self.render_order(&messages, job);
+            if !is_refusal(&outcome) {
+                return outcome.map(|prompt| RenderedPrompt { folded_system, ..prompt });
+            }
+        }
+        outcome
+    }
+
+    /// Renders the messages of a job in some order.
+    fn render_order(
+        &self,
+        messages: &[Value],
+        job: &RenderJob,
+    ) -> Result<RenderedPrompt, TemplateError> {
+        let RenderJob { options, variables, .. } = job;
+        match self.render_values(messages, options, variables) {
             // Templates for tools run over `tools` without asking whether there are any. Python
             // refuses that, and a chat without tools would never work.
             Err(TemplateError::Failed { .. }) if options.tools.is_none() => {
                 let options = RenderOptions { tools: Some(json!([])), ..options.clone() };
-                self.render_values(values, &options, variables)
+                self.render_values(messages, &options, variables)
             }
             outcome => outcome,
-        };
-        match (outcome, fold_system(values)) {
-            (Err(TemplateError::Refused { .. }), Some(folded)) => {
-                let prompt = self.render_values(&folded, options, variables)?;
-                Ok(RenderedPrompt { folded_system: true, ..prompt })
-            }
-            (outcome, _) => outcome,
         }
     }
 
-    /// Renders without folding.
+    /// Renders the messages in the order that they have.
     pub(super) fn render_values(
         &self,
         messages: &[Value],
@@ -133,22 +147,8 @@ impl Renderer {
     }
 }
 
-/// The chat with its leading system messages put before the first user message, if there are both.
-fn fold_system(messages: &[Value]) -> Option<Vec<Value>> {
-    let is = |message: &Value, role: &str| message["role"] == role;
-    let count = messages.iter().take_while(|message| is(message, "system")).count();
-    let (system, rest) = messages.split_at(count);
-    let user = rest.iter().position(|message| is(message, "user"))?;
-    let mut parts: Vec<&str> = Vec::new();
-    for message in system.iter().chain([&rest[user]]) {
-        parts.push(message["content"].as_str()?);
-    }
-    if system.is_empty() {
-        return None;
-    }
-    let mut folded = rest.to_vec();
-    folded[user]["content"] = parts.join("\n\n").into();
-    Some(folded)
+fn is_refusal(outcome: &Result<RenderedPrompt, TemplateError>) -> bool {
+    matches!(outcome, Err(TemplateError::Refused { .. }))
 }
 
 fn check_roles(messages: &[Value]) -> Result<(), TemplateError> {

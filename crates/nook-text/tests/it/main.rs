@@ -8,6 +8,7 @@
 
 mod fixtures;
 mod hostile_vocabularies;
+mod orders_that_programs_send;
 #[path = "../../../nook-testkit/src/fixtures.rs"]
 #[allow(dead_code, unreachable_pub, reason = "other crates' tests use the rest")]
 mod places;
