@@ -228,10 +228,10 @@ impl ChatTemplate {
         self.form.map_or(&[], |form| form.stops)
     }
 
-    /// Renders a chat. If the template refuses it, it is asked again with the same words in orders
-    /// that more templates take: leading system messages as one, later ones as words of the user,
-    /// neighbours in one role joined, words behind a tool's result as its end, and last the system
-    /// message before the user's first words.
+    /// Renders a chat. If the template refuses it, or leaves a system message out, it is asked again
+    /// with the same words in orders that more templates take: leading system messages as one,
+    /// later ones as words of the user, neighbours in one role joined, words behind a tool's result
+    /// as its end, and last the system message before the user's first words.
     pub fn render(
         &self,
         messages: &[ChatMessage],

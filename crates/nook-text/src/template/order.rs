@@ -1,10 +1,11 @@
 //! Orders of messages for templates that refuse the one that a program sent.
 //!
 //! Programs put system messages between turns, say two things in one role, or speak right behind a
-//! tool's result. Many templates refuse that with `raise_exception`. [`rearranged`] gives the same
-//! words in orders that ask less and less of a template; [`super::renderer`] tries one after the
-//! other until the template takes one. Each keeps what the one before it changed, and an order that
-//! changes nothing is left out, so there are at most [`STEPS`] of them.
+//! tool's result. Many templates refuse that with `raise_exception`, others leave out all but one
+//! system message. [`rearranged`] gives the same words in orders that ask less and less of a
+//! template; [`super::renderer`] tries one after the other until the template takes one. Each keeps
+//! what the one before it changed, and an order that changes nothing is left out, so there are at
+//! most [`STEPS`] of them.
 
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ pub(super) struct Order {
     pub(super) folded_system: bool,
 }
 
-/// The orders to try for `messages`, which a template has refused.
+/// The orders to try for `messages`, which a template has not taken as they are.
 pub(super) fn rearranged(messages: &[Value]) -> Vec<Order> {
     let steps: [fn(Vec<Value>) -> Vec<Value>; STEPS] =
         [join_leading_system, move_later_system, join_neighbours, append_to_results, fold_system];

@@ -60,20 +60,26 @@ impl Renderer {
         self.setup.clone()
     }
 
-    /// Renders. A template that refuses the order of the messages is asked again with other orders
-    /// of the same words, a few times.
+    /// Renders. A template that refuses the order of the messages, or leaves out a system message,
+    /// is asked again with other orders of the same words, a few times. Where each order loses
+    /// something, the first one that was taken counts.
     pub(crate) fn render(&self, job: &RenderJob) -> Result<RenderedPrompt, TemplateError> {
-        let mut outcome = self.render_order(&job.messages, job);
-        if !is_refusal(&outcome) {
-            return outcome;
+        let sent = self.render_order(&job.messages, job);
+        if is_final(&sent, &job.messages) {
+            return sent;
         }
+        let mut best = sent;
         for Order { messages, folded_system } in order::rearranged(&job.messages) {
-            outcome = self.render_order(&messages, job);
-            if !is_refusal(&outcome) {
-                return outcome.map(|prompt| RenderedPrompt { folded_system, ..prompt });
+            let outcome = self.render_order(&messages, job);
+            let outcome = outcome.map(|prompt| RenderedPrompt { folded_system, ..prompt });
+            if best.is_err() || (outcome.is_ok() && is_final(&outcome, &job.messages)) {
+                best = outcome;
+            }
+            if is_final(&best, &job.messages) {
+                break;
             }
         }
-        outcome
+        best
     }
 
     /// Renders the messages of a job in some order.
@@ -147,8 +153,27 @@ impl Renderer {
     }
 }
 
-fn is_refusal(outcome: &Result<RenderedPrompt, TemplateError>) -> bool {
-    matches!(outcome, Err(TemplateError::Refused { .. }))
+/// Whether no other order of `messages` is to be tried.
+fn is_final(outcome: &Result<RenderedPrompt, TemplateError>, messages: &[Value]) -> bool {
+    match outcome {
+        Ok(prompt) => keeps_system(messages, &prompt.text),
+        Err(error) => !matches!(error, TemplateError::Refused { .. }),
+    }
+}
+
+/// So many words of a system message are looked for one by one.
+const WORDS_MAX: usize = 64;
+
+/// Whether the prompt has all system messages. Some templates know one at most, and leave the
+/// others out without a word. Switches such as `/no_think` may be missing: templates take them out.
+fn keeps_system(messages: &[Value], prompt: &str) -> bool {
+    let system = messages.iter().filter(|message| message["role"] == "system");
+    let mut texts = system.filter_map(|message| message["content"].as_str());
+    texts.all(|text| {
+        let words = text.split_whitespace().filter(|word| !word.starts_with('/'));
+        let has = |text: &str| prompt.contains(text);
+        has(text.trim()) || words.take(WORDS_MAX).all(has)
+    })
 }
 
 fn check_roles(messages: &[Value]) -> Result<(), TemplateError> {

@@ -51,7 +51,7 @@ fn turns(roles: &str) -> Vec<Turn> {
 /// Words that stand nowhere else. An assistant that calls says nothing else: some templates leave
 /// that out.
 fn said(at: usize, letter: char) -> String {
-    if letter == 'C' { String::new() } else { format!("word{at}{letter}") }
+    if letter == 'C' { String::new() } else { format!("word{at}{letter} here") }
 }
 
 fn rendered(source: &str, roles: &str) -> Result<String, TemplateError> {
@@ -62,10 +62,9 @@ fn rendered(source: &str, roles: &str) -> Result<String, TemplateError> {
     prompt.map(|prompt| prompt.text().to_owned())
 }
 
-/// Words of the conversation that the prompt lacks. Some templates leave out system messages.
+/// Words of the conversation that the prompt lacks.
 fn missing(prompt: &str, roles: &str) -> Vec<String> {
-    let words = roles.chars().enumerate().filter(|(_, letter)| *letter != 's');
-    let words = words.map(|(at, letter)| said(at, letter));
+    let words = roles.chars().enumerate().map(|(at, letter)| said(at, letter));
     words.filter(|word| !prompt.contains(word.as_str())).collect()
 }
 
@@ -83,7 +82,8 @@ fn a_strict_template_takes_what_programs_send() {
         ),
     ] {
         let prompt = rendered(STRICT, roles).unwrap();
-        assert_eq!(prompt.replace("\n\n", "+").replace("word", ""), expected, "{roles}");
+        let plain = prompt.replace("\n\n", "+").replace("word", "").replace(" here", "");
+        assert_eq!(plain, expected, "{roles}");
     }
 }
 
@@ -92,8 +92,50 @@ fn a_template_that_takes_the_order_keeps_it() {
     let taking = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
     assert_eq!(
         rendered(&format!("{taking}{{# tools [TOOL_CALLS] #}}"), "susu").unwrap(),
-        "<system>word0s<user>word1u<system>word2s<user>word3u"
+        "<system>word0s here<user>word1u here<system>word2s here<user>word3u here"
     );
+}
+
+/// Many templates know one system message, the first or the last one.
+#[test]
+fn a_template_that_leaves_system_messages_out_gets_them_elsewhere() {
+    let rest = "{% for m in messages if m.role != 'system' %}<{{ m.role }}>{{ m.content }}\
+        {% endfor %}{# tools [TOOL_CALLS] #}";
+    let first = format!("{{{{ messages[0].content }}}}{rest}");
+    let last = format!(
+        "{{% set ns = namespace(s='') %}}{{% for m in messages if m.role == 'system' %}}\
+         {{% set ns.s = m.content %}}{{% endfor %}}{{{{ ns.s }}}}{rest}"
+    );
+    for source in [&first, &last] {
+        for (roles, expected) in
+            [("sus", "0s<user>1u+2s"), ("ssu", "0s+1s<user>2u"), ("su", "0s<user>1u")]
+        {
+            let prompt = rendered(source, roles).unwrap().replace("\n\n", "+");
+            assert_eq!(prompt.replace("word", "").replace(" here", ""), expected, "{source}");
+        }
+    }
+    // One that knows none at all, and one that refuses what would be needed.
+    let none = rendered(rest, "sua").unwrap().replace("\n\n", "+");
+    assert_eq!(none, "<user>word0s here+word1u here<assistant>word2a here");
+    let stubborn = format!(
+        "{rest}{{% if messages[0].role == 'user' %}}{{{{ raise_exception('') }}}}{{% endif %}}"
+    );
+    assert_eq!(rendered(&stubborn, "su").unwrap(), "<user>word1u here");
+}
+
+/// Thinking is switched by a word in the system message, which such templates take out.
+#[test]
+fn a_template_that_takes_a_switch_out_of_a_system_message_is_left_alone() {
+    let source = "{% for m in messages %}<{{ m.role }}>{{ m.content.replace('/no_think', '') }}\
+        {% endfor %}";
+    let prompt = |system: &str| {
+        let turns = [Turn::new(Role::system(), system), Turn::new(Role::user(), "U")];
+        let options = RenderOptions { add_generation_prompt: true, ..RenderOptions::default() };
+        let prompt = template(source).unwrap().render_turns(&turns, &[], options, &Map::new());
+        prompt.unwrap().text().to_owned()
+    };
+    assert_eq!(prompt("Answer briefly. /no_think"), "<system>Answer briefly. <user>U");
+    assert_eq!(prompt("/no_think"), "<system><user>U");
 }
 
 #[test]
