@@ -241,8 +241,8 @@ pub enum Job {
     Settle(ModelsMove),
     /// Take a move back: [`LibraryEvent::Cleared`].
     Undo(ModelsMove),
-    /// End the worker of a model once it is idle: it keeps the file open in its old place. No
-    /// event.
+    /// End the worker of a model once it is idle: it keeps a file open that was deleted, or lay
+    /// elsewhere. No event.
     CloseWhenIdle(ModelDigest),
     /// Look at the folder of the models: [`LibraryEvent::FolderSeen`].
     LookAtFolder {

@@ -26,7 +26,7 @@ use crate::reading::{digest_of, import_wording};
 use crate::rereading::{Reread, RereadJob, reread};
 use crate::taking::Taker;
 
-/// How often a worker is looked at that still has a copied file open in its old place.
+/// How often a worker is looked at that still has a file open that was deleted or copied elsewhere.
 const OLD_FILE_LOOK: Duration = Duration::from_secs(5);
 
 /// Looks after which it is left alone: it lets go of the file when it ends by itself.

@@ -103,7 +103,9 @@ impl<C> Host<C> {
     /// All memory that no reply of this device needs goes; where guests are served until now, when
     /// their steps are done.
     pub(super) fn free_all(&mut self, guests: Guests, context: &Surroundings<'_>) {
-        let all: BTreeSet<_> = context.entries().map(Entry::digest).collect();
+        let mut all: BTreeSet<_> = context.entries().map(Entry::digest).collect();
+        // A model that was deleted while its worker runs is in no list.
+        all.extend(self.residency.all().map(|(model, _)| model));
         match guests {
             Guests::Draining => self.owed.extend(all),
             Guests::None => self.free(all, context),

@@ -124,6 +124,9 @@ impl ModelLibrary {
             // Else they would be taken again.
             self.forget_ends(digest);
             self.drop_ends(digest);
+        } else {
+            // A deleted file takes its space until nobody has it open.
+            self.run(Job::CloseWhenIdle(digest));
         }
         if !self.entries.iter().any(|entry| entry.digest() == digest) {
             // It was said that its file is gone, or damaged.

@@ -37,9 +37,13 @@ impl Requester {
         all(self.open_models.revoke(may_compute, may_see))
     }
 
-    /// What the replies of models that are not here any more have left goes.
+    /// What the replies of models that are not here any more have left goes, and so does each open
+    /// file of theirs: a deleted one takes its space until the last is closed.
     pub(super) fn keep_only_listed(&mut self, around: &Surroundings<'_>) -> Vec<Effect> {
-        all(self.open_models.keep_only(|model| around.entry(model).is_some()))
+        let is_listed = |model: ModelDigest| around.entry(model).is_some();
+        self.wishes.keep_only(is_listed);
+        self.probing.keep_only(is_listed);
+        all(self.open_models.keep_only(is_listed))
     }
 }
 

@@ -118,6 +118,13 @@ impl Wishes {
         self.asked.remove(&peer);
     }
 
+    /// A model that is not here any more is placed no more.
+    pub(super) fn keep_only(&mut self, is_listed: impl Fn(ModelDigest) -> bool) {
+        if self.model.take_if(|used| !is_listed(used.listed.digest)).is_some() {
+            self.wanted = None;
+        }
+    }
+
     fn refused(&self, peer: PeerId, offer: Option<&Offer>, now: Instant) -> bool {
         self.asked.get(&peer).is_some_and(|wish| {
             let Some(PlaceState::Refused { code }) = wish.state else { return false };

@@ -238,6 +238,12 @@ impl Probing {
         self.is_wanted_anew = self.running.is_some();
     }
 
+    /// Models that are not here any more are measured no more; a round under way ends by itself.
+    pub(super) fn keep_only(&mut self, is_listed: impl Fn(ModelDigest) -> bool) {
+        self.wanted.take_if(|wanted| !is_listed(wanted.listed.digest));
+        self.again.take_if(|(_, wanted)| !is_listed(wanted.listed.digest));
+    }
+
     /// A round begins, which `until` ends; its number.
     fn begin(&mut self, until: CancellationToken) -> u64 {
         self.rounds += 1;

@@ -414,3 +414,17 @@ fn vectors_are_made_of_a_model_that_is_here_whole_and_refused_of_its_ends() {
     assert_eq!(done, "");
     assert!(refused.expect("a reason").sentence.contains("nook models copy ember"));
 }
+
+#[test]
+fn nothing_that_waits_keeps_the_file_of_a_deleted_model_open() {
+    let mut scene = Scene::new();
+    scene.study_offers();
+    assert_eq!(scene.ask(MODEL), "reply");
+    scene.jobs.clear();
+    assert_eq!(scene.wait(1), ["look at placement with 1 movable"]);
+    assert_eq!(scene.requester.model_in_use(scene.now), Some(MODEL));
+    scene.models.clear();
+    scene.on(Event::ModelsChanged);
+    assert_eq!(scene.requester.model_in_use(scene.now), None);
+    assert_eq!(scene.wait(10), Vec::<String>::new(), "neither placed nor measured");
+}

@@ -180,6 +180,16 @@ fn memory_that_is_wanted_back_is_freed_at_once_or_when_guests_have_drained() {
 }
 
 #[test]
+fn memory_that_is_wanted_back_is_also_that_of_a_model_which_was_deleted() {
+    let mut scene = Scene::sharing();
+    scene.on(surveyed(status(nook_base::LayerRange::all(6), 0, 0)));
+    scene.models.retain(|entry| entry.digest() != EMBER);
+    scene.settings.host.pause.until = scene.unix_seconds + 60;
+    scene.effects(Event::PauseSet);
+    assert_eq!(scene.on(Event::MemoryWanted { guests: Guests::None }), ["free ember, amber"]);
+}
+
+#[test]
 fn a_sleep_is_announced_before_it_and_over_after_it() {
     let mut scene = Scene::sharing();
     let (ready, _wait) = oneshot::channel();

@@ -68,6 +68,17 @@ fn a_device_that_was_not_measured_is_asked_again_after_a_minute() {
 }
 
 #[test]
+fn a_model_that_is_gone_is_measured_no_more_and_not_tried_again() {
+    let mut probing = Probing::default();
+    probing.want(wanted());
+    probing.again = Some((clock::now(), wanted()));
+    probing.keep_only(|model| model == MODEL);
+    assert!(probing.wanted.is_some() && probing.again.is_some());
+    probing.keep_only(|_| false);
+    assert!(probing.wanted.is_none() && probing.again.is_none());
+}
+
+#[test]
 fn what_is_wanted_while_a_round_is_under_way_begins_another_one() {
     let (mut probing, now) = (Probing::default(), clock::now());
     for (anew, stays) in [(true, true), (false, false)] {
