@@ -4,6 +4,7 @@
 //! each step and get it back with the result. Steps stand in one [`Line`], which computes them in
 //! ticks; loading and questions are done between two ticks, in the order they came.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Thread;
@@ -15,6 +16,7 @@ use nook_base::{
 use nook_model::{LoadedModel, LogitRows, ModelError, ModelFile, Session};
 use nook_wire::{GpuHolding, PassCounts};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use crate::account::{Account, Caller, Memory, Refusal};
 use crate::failure::{Failure, lending_setting};
@@ -111,12 +113,16 @@ enum Job {
 struct LeaveMark(Arc<AtomicBool>);
 
 impl Compute {
-    /// Starts the thread. It ends when every handle is gone.
-    pub(crate) fn start(account: Account) -> std::io::Result<Self> {
+    /// Starts the thread. It ends when every handle is gone, or by a panic, which cancels `broken`.
+    pub(crate) fn start(account: Account, broken: CancellationToken) -> std::io::Result<Self> {
         let (jobs, inbox) = mpsc::channel(JOBS_MAX);
-        let handle = std::thread::Builder::new()
-            .name("compute".to_owned())
-            .spawn(move || ComputeState::new(account).run(inbox))?;
+        let handle = std::thread::Builder::new().name("compute".to_owned()).spawn(move || {
+            // Nothing of the state is used after a panic: the process ends.
+            let compute = AssertUnwindSafe(|| ComputeState::new(account).run(inbox));
+            if catch_unwind(compute).is_err() {
+                broken.cancel();
+            }
+        })?;
         let thread = handle.thread().clone();
         Ok(Self { jobs, thread, conversations: Arc::default() })
     }
@@ -288,7 +294,7 @@ impl ComputeState {
             } else if let Some((_, model, _)) = &self.model {
                 self.line.tick(model, &self.account);
                 #[cfg(all(feature = "test-faults", debug_assertions))]
-                crate::test_faults::lose(model, self.line.steps_done());
+                crate::test_faults::obey(model, self.line.steps_done());
             }
         }
     }

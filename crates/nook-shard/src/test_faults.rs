@@ -29,8 +29,13 @@ pub(crate) fn small_gpu(backend: Backend) -> Option<Gpu> {
     Some(gpu)
 }
 
-/// Ends the GPU after so many steps as the file says: `lose 12`.
-pub(crate) fn lose(model: &LoadedModel, steps_done: u64) {
+/// Ends the GPU after so many steps as the file says (`lose 12`), or the compute thread
+/// (`panic 12`).
+pub(crate) fn obey(model: &LoadedModel, steps_done: u64) {
+    if order("panic").is_some_and(|after| steps_done >= after) {
+        obeyed();
+        panic!("a test wants the compute thread to panic");
+    }
     let Some(gpu) = model.gpu() else { return };
     if order("lose").is_some_and(|after| steps_done >= after) {
         gpu.destroy();

@@ -35,6 +35,9 @@ const LEAVING_LIMIT: Duration = Duration::from_secs(2);
 /// The status of a worker that ends because its GPU is gone.
 pub const GPU_LOST_EXIT: u8 = 75;
 
+/// The status of a worker that ends for any other reason than its node.
+const FAILED_EXIT: u8 = 1;
+
 /// Why a worker could not start or go on. Its text is the last line on standard error, where the
 /// node finds it.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +54,8 @@ enum WorkerError {
     Connect { socket: String, source: std::io::Error },
     #[error("the GPU was lost; this process can compute nothing any more")]
     GpuLost,
+    #[error("the compute thread has panicked; this process can compute nothing any more")]
+    ComputePanicked,
 }
 
 /// Runs a worker to its end; `arguments` are those after `worker`.
@@ -78,7 +83,7 @@ pub fn worker_status(arguments: &[OsString]) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             tracing::error!("{error}");
-            if matches!(error, WorkerError::GpuLost) { GPU_LOST_EXIT } else { 1 }
+            if matches!(error, WorkerError::GpuLost) { GPU_LOST_EXIT } else { FAILED_EXIT }
         }
     }
 }
@@ -92,11 +97,11 @@ fn run(arguments: &[OsString]) -> Result<(), WorkerError> {
         return Err(WorkerError::Usage);
     };
     let token = read_token()?;
-    let gpu_lost = CancellationToken::new();
-    end_with_the_node(gpu_lost.clone()).map_err(WorkerError::Start)?;
+    let (gpu_lost, broken) = (CancellationToken::new(), CancellationToken::new());
+    end_with_the_node(gpu_lost.clone(), broken.clone()).map_err(WorkerError::Start)?;
     let account = Account::default();
-    let compute = Compute::start(account.clone()).map_err(WorkerError::Start)?;
-    let worker = WorkerState { compute, account, gpu_lost };
+    let compute = Compute::start(account.clone(), broken.clone()).map_err(WorkerError::Start)?;
+    let worker = WorkerState { compute, account, gpu_lost, broken };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -116,7 +121,10 @@ fn read_token() -> Result<[u8; 32], WorkerError> {
 
 /// Ends this process when standard input ends: then the node is gone, however it went, or wants it
 /// gone.
-fn end_with_the_node(gpu_lost: CancellationToken) -> std::io::Result<()> {
+fn end_with_the_node(
+    gpu_lost: CancellationToken,
+    broken: CancellationToken,
+) -> std::io::Result<()> {
     std::thread::Builder::new().name("node-watch".to_owned()).spawn(move || {
         let mut sink = Vec::new();
         let mut stdin = std::io::stdin().lock();
@@ -126,6 +134,7 @@ fn end_with_the_node(gpu_lost: CancellationToken) -> std::io::Result<()> {
                 Ok(0) | Err(_) if gpu_lost.is_cancelled() => {
                     std::process::exit(GPU_LOST_EXIT.into())
                 }
+                Ok(0) | Err(_) if broken.is_cancelled() => std::process::exit(FAILED_EXIT.into()),
                 Ok(0) | Err(_) => std::process::exit(0),
                 Ok(_) => {}
             }
@@ -150,6 +159,8 @@ async fn attend(worker: WorkerState, socket: &str, token: [u8; 32]) -> Result<()
         let event = tokio::select! {
             event = incoming.recv() => event,
             () = worker.gpu_lost.cancelled() => break,
+            // A node that finds this process alive would use it for every later request.
+            () = worker.broken.cancelled() => break,
         };
         let Some(event) = event else { break };
         match event {
@@ -183,7 +194,11 @@ async fn attend(worker: WorkerState, socket: &str, token: [u8; 32]) -> Result<()
         }
     }
     tasks.shut_down(LEAVING_LIMIT).await;
-    if worker.gpu_lost.is_cancelled() { Err(WorkerError::GpuLost) } else { Ok(()) }
+    match (worker.gpu_lost.is_cancelled(), worker.broken.is_cancelled()) {
+        (true, _) => Err(WorkerError::GpuLost),
+        (false, true) => Err(WorkerError::ComputePanicked),
+        (false, false) => Ok(()),
+    }
 }
 
 /// Frees the weights when no conversation was held for the time that the owner chose, and what is

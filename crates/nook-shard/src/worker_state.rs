@@ -13,6 +13,8 @@ pub(crate) struct WorkerState {
     pub(crate) account: Account,
     /// Cancelled when the GPU is gone: nothing can be computed in this process any more.
     pub(crate) gpu_lost: CancellationToken,
+    /// Cancelled when the compute thread has panicked: the same.
+    pub(crate) broken: CancellationToken,
 }
 
 impl WorkerState {

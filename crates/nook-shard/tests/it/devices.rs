@@ -347,6 +347,21 @@ async fn a_gpu_that_is_lost_ends_its_worker_with_a_status_of_its_own() {
 }
 
 #[tokio::test]
+async fn computing_that_panics_ends_its_worker() {
+    let (_folder, file) = order("panic 2");
+    let variables = [("INGLENOOK_TEST_GPU", &*file)];
+    let host = told(&variables, (Backend::Native, false), small).await;
+    let host = host.unwrap_or_else(|(_, error)| panic!("{error}"));
+    let mut talk = host.open(Opening::of(1, layers(1, 2))).await.unwrap();
+    assert_eq!(talk.walk(&[3, 1]).await.map(|rows| rows.len()), Ok(4 * WIDTH as usize));
+    assert!(talk.step(1).await.is_err(), "the thread is gone, and perhaps the process");
+    let end = host.worker.ended().await;
+    assert!(!end.gpu_lost && !end.asked, "{end:?}");
+    assert!(end.status.ends_with(": 1"), "{end:?}");
+    assert!(end.last_lines.iter().any(|line| line.contains("panicked at")), "{end:?}");
+}
+
+#[tokio::test]
 async fn a_worker_that_computes_with_candle_agrees_with_the_usual_one() {
     let host = Host::start_on("candle-cpu", 4, PLENTY).await.unwrap();
     let part = layers(1, 2);
