@@ -212,7 +212,7 @@ pub struct Surroundings<'a> {
     pub estimates: &'a Estimates,
     /// Devices with a link.
     pub linked: &'a [PeerId],
-    /// Replies of this device under way.
+    /// Replies of this device under way, and requests for vectors.
     pub replies: usize,
     /// Random bytes that nobody has used before.
     pub fresh_key: Sensitive<[u8; 32]>,

@@ -175,6 +175,11 @@ impl State {
         self.requester.replies_running()
     }
 
+    /// What this device computes for those who ask it: replies, and vectors.
+    pub(crate) fn work_running(&self) -> usize {
+        self.requester.work_running()
+    }
+
     /// Whether something is lent of which this device does not know how fast it computes it.
     pub(crate) fn is_unmeasured(&self) -> bool {
         self.around(|around| self.requester.is_unmeasured(around))

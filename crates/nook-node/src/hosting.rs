@@ -45,7 +45,7 @@ impl State {
             heard: self.devices.heard(),
             estimates: self.requester.estimates(),
             linked: &linked,
-            replies: self.replies_running(),
+            replies: self.work_running(),
             fresh_key: Sensitive(rand::random()),
         };
         self.host.on(event, &context)

@@ -220,9 +220,9 @@ impl State {
         }
     }
 
-    /// Replies of this device, those that wait for their turn included.
+    /// Replies of this device and requests for vectors, those that wait for their turn included.
     fn own_replies(&self) -> usize {
-        self.replies_running().saturating_add(self.requester.replies_waiting())
+        self.work_running().saturating_add(self.requester.replies_waiting())
     }
 
     /// Whether it does now: nothing is under way that it would cut, no reply of this device and none
@@ -242,7 +242,7 @@ impl State {
 
     /// Gives memory back, if it is time to.
     fn rest_when_quiet(&mut self) {
-        let is_busy = self.replies_running() > 0 || self.host.streams() > 0;
+        let is_busy = self.work_running() > 0 || self.host.streams() > 0;
         if self.quiet.look(is_busy) {
             // It may take some milliseconds, for which the loop does not wait.
             self.tasks.spawn_until_cancelled("rest", async {
@@ -255,7 +255,7 @@ impl State {
     /// Keeps this machine from falling asleep by itself in the middle of something.
     fn stay_awake_while_needed(&mut self) {
         let (streams, answers) = (self.host.streams(), self.host.answers());
-        let under_way = UnderWay { replies: self.replies_running(), streams, answers };
+        let under_way = UnderWay { replies: self.work_running(), streams, answers };
         let rest = self.awake.look(under_way, clock::now());
         self.rest.send_if_modified(|told| std::mem::replace(told, rest) != rest);
     }

@@ -174,7 +174,7 @@ impl State {
             return;
         }
         let choice = self.settings.settings().updates.new_versions;
-        let is_busy = self.replies_running() > 0
+        let is_busy = self.work_running() > 0
             || self.requester.replies_waiting() > 0
             || self.host.streams() > 0;
         self.watch_event(Event::Tick { choice, is_busy });

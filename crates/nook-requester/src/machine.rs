@@ -43,7 +43,7 @@ use self::keeping::Keeping;
 use self::past::PastReplies;
 use self::placement::{PlacementLook, Wishes};
 use self::probing::{Probed, Probing, Round};
-use self::queue::Queue;
+use self::queue::{EmbedMark, Queue};
 use self::readiness::Readiness;
 use self::records::{Note, Records};
 use self::replies::{ReplyJob, Waiting, count};
@@ -203,7 +203,7 @@ pub(crate) enum Work {
     /// Count the tokens of a prompt.
     Count { listed: Listed, request: Box<GenerateRequest>, answer: Answer<Counted> },
     /// Work out vectors.
-    Embed { listed: Listed, request: EmbedRequest, answer: Answer<Embedded> },
+    Embed { listed: Listed, request: EmbedRequest, answer: Answer<Embedded>, mark: EmbedMark },
     /// Measure and compare devices.
     Probe(Box<Round>),
     /// Work out where layers would do most good.
@@ -437,7 +437,12 @@ impl Requester {
         self.queue.running()
     }
 
-    /// Whether one of them is the owner's.
+    /// What this device computes for those who ask it: replies, and vectors.
+    pub fn work_running(&self) -> usize {
+        self.queue.running().saturating_add(self.queue.embedding())
+    }
+
+    /// Whether one of the replies is the owner's.
     pub fn computes_for_owner(&self) -> bool {
         self.queue.runs_of_owner()
     }

@@ -19,6 +19,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use crate::choice::{Choice, Encoded, Lack, Question};
 use crate::machine::placement::PlacementLook;
 use crate::machine::probing::{ProbeTools, Probed, Round};
+use crate::machine::queue::EmbedMark;
 use crate::machine::records::Note;
 use crate::machine::replies::{ReplyJob, ReplyTerms};
 use crate::machine::{Event, Said, Task, Work, embed};
@@ -132,7 +133,9 @@ impl Runner {
         match task.0 {
             Work::Reply(job) => self.reply(*job),
             Work::Count { listed, request, answer } => self.count(listed, *request, answer),
-            Work::Embed { listed, request, answer } => self.embed(listed, request, answer),
+            Work::Embed { listed, request, answer, mark } => {
+                self.embed(listed, request, answer, mark);
+            }
             Work::Probe(round) => self.probe(*round),
             Work::LookAtPlacement(look) => self.look_at_placement(*look),
         }
@@ -377,14 +380,27 @@ impl Runner {
     }
 
     /// Works out vectors. Whoever stops waiting ends it.
-    fn embed(&self, listed: Listed, request: EmbedRequest, mut answer: Answer<Embedded>) {
+    fn embed(
+        &self,
+        listed: Listed,
+        request: EmbedRequest,
+        mut answer: Answer<Embedded>,
+        mark: EmbedMark,
+    ) {
         let (open_models, workers) = (self.open_models.clone(), self.workers.clone());
+        let events = self.events.clone();
         self.tasks.spawn_until_cancelled("embedding", async move {
             let done = tokio::select! {
-                () = answer.closed() => return,
-                done = embed::embed(&open_models, &workers, listed, request.inputs) => done,
+                () = answer.closed() => None,
+                done = embed::embed(&open_models, &workers, listed, request.inputs) => Some(done),
             };
-            let _ = answer.send(done);
+            // Whoever hears of the end sees that nothing is under way.
+            drop(mark);
+            if let Some(done) = done {
+                let _ = answer.send(done);
+            }
+            // As of a reply: what waits until nothing is computed here goes on.
+            let _ = events.send(Said::ReplyEnded.into()).await;
         });
     }
 

@@ -58,7 +58,8 @@ impl Requester {
             return Vec::new();
         }
         self.probing.stop();
-        vec![Effect::Start(Task(Work::Embed { listed, request, answer }))]
+        let mark = self.queue.embed();
+        vec![Effect::Start(Task(Work::Embed { listed, request, answer, mark }))]
     }
 }
 

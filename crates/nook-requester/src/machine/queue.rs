@@ -19,6 +19,8 @@ pub(crate) struct Queue {
     under_way: Arc<()>,
     /// The same for those of the owner.
     of_owner: Arc<()>,
+    /// The same for requests for vectors, which take no reply's place.
+    embeddings: Arc<()>,
     /// In order, at most [`REPLIES_WAITING_MAX`] of each.
     owner: VecDeque<Waiting>,
     programs: VecDeque<Waiting>,
@@ -31,7 +33,23 @@ pub(crate) struct Place {
     _of_owner: Option<Arc<()>>,
 }
 
+/// Work for vectors is under way until this is dropped.
+#[derive(Debug)]
+pub(crate) struct EmbedMark {
+    _under_way: Arc<()>,
+}
+
 impl Queue {
+    /// Vectors are worked out from now on.
+    pub(crate) fn embed(&self) -> EmbedMark {
+        EmbedMark { _under_way: Arc::clone(&self.embeddings) }
+    }
+
+    /// Requests for vectors that are under way.
+    pub(crate) fn embedding(&self) -> usize {
+        Arc::strong_count(&self.embeddings).saturating_sub(1)
+    }
+
     /// Replies that are under way.
     pub(crate) fn running(&self) -> usize {
         Arc::strong_count(&self.under_way).saturating_sub(1)

@@ -37,6 +37,7 @@ struct Scene {
     now: Instant,
     jobs: Vec<ReplyJob>,
     rounds: Vec<Round>,
+    embeddings: Vec<EmbedMark>,
     answers: Vec<oneshot::Receiver<Result<Reply, nook_api::NodeError>>>,
     // Models that made room would tell what they left here.
     _left: mpsc::Receiver<(ModelDigest, Unwanted)>,
@@ -68,6 +69,7 @@ impl Scene {
             now,
             jobs: Vec::new(),
             rounds: Vec::new(),
+            embeddings: Vec::new(),
             answers: Vec::new(),
             _left: receiver,
         }
@@ -111,7 +113,10 @@ impl Scene {
                 "probe".to_owned()
             }
             Effect::Start(Task(Work::Count { .. })) => "count".to_owned(),
-            Effect::Start(Task(Work::Embed { .. })) => "embed".to_owned(),
+            Effect::Start(Task(Work::Embed { mark, .. })) => {
+                self.embeddings.push(mark);
+                "embed".to_owned()
+            }
             Effect::Start(Task(Work::LookAtPlacement(look))) => {
                 format!("look at placement with {} movable", look.movable.len())
             }
@@ -427,4 +432,22 @@ fn nothing_that_waits_keeps_the_file_of_a_deleted_model_open() {
     scene.on(Event::ModelsChanged);
     assert_eq!(scene.requester.model_in_use(scene.now), None);
     assert_eq!(scene.wait(10), Vec::<String>::new(), "neither placed nor measured");
+}
+
+#[test]
+fn vectors_are_work_under_way_and_take_no_place_of_a_reply() {
+    let mut scene = Scene::new();
+    scene.settings.inference.max_concurrent_pipelines = 1;
+    let request = EmbedRequest { model: "ember".to_owned(), inputs: Vec::new() };
+    let (answer, _waiting) = oneshot::channel();
+    assert_eq!(scene.on(Event::Embed { model: MODEL, request, answer }), "embed");
+    let running = |scene: &Scene| {
+        let requester = &scene.requester;
+        (requester.work_running(), requester.replies_running())
+    };
+    assert_eq!(running(&scene), (1, 0));
+    assert_eq!(scene.ask(MODEL), "reply", "the only place is free");
+    assert_eq!(running(&scene), (2, 1));
+    scene.embeddings.clear();
+    assert_eq!(running(&scene), (1, 1));
 }
