@@ -20,6 +20,11 @@ use crate::arrival::Corrupt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AttemptId(pub(crate) u64);
 
+impl AttemptId {
+    /// The one that a pipeline opens first.
+    pub const FIRST: Self = Self(1);
+}
+
 /// An attempt that is known to run on this device; the only kind that is handed token ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LocalAttempt(AttemptId);

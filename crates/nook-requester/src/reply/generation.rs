@@ -36,7 +36,7 @@ use crate::prompt::Ready;
 use crate::reply::choosing::{Chooser, Chosen};
 use crate::reply::handover::{CacheCosts, Handovers};
 use crate::reply::offload::{Begun, Given};
-use crate::reply::segment_call::{CallEvent, Order, SegmentCall};
+use crate::reply::segment_call::{CallEvent, Order, SegmentCall, put};
 use crate::reply::sink::{ReaderLeft, ReplySink};
 use nook_api::NodeError;
 use nook_api::views::{self, FinishReason, ReplyEvent};
@@ -420,22 +420,22 @@ impl Generation {
             _ => return,
         };
         if !sent {
-            // The call has ended; its own last word may already be on the way, and comes first.
+            // It is gone, or far behind with what it was to send.
             self.pending.push_back(Event::Lost { attempt });
         }
     }
 
-    /// Whether the call took it.
+    /// Whether the call took it, or tells how it ended.
     fn send_tokens(&self, attempt: AttemptId, head: LocalMessage) -> bool {
         match self.calls.get(&attempt).map(|(call, _)| call) {
             Some(SegmentCall::Local { orders, .. }) => {
-                orders.try_send(Order::Send { head: head.into(), tensor: None }).is_ok()
+                put(orders, Order::Send { head: head.into(), tensor: None })
             }
             _ => false,
         }
     }
 
-    /// Whether the call took it.
+    /// The same.
     fn send_activation(
         &self,
         attempt: AttemptId,
@@ -446,7 +446,7 @@ impl Generation {
         let tensor = Some(activation.bytes().clone());
         match self.calls.get(&attempt).map(|(call, _)| call) {
             Some(SegmentCall::Peer(orders)) => {
-                orders.try_send(Order::Send { head: Message::Step(head), tensor }).is_ok()
+                put(orders, Order::Send { head: Message::Step(head), tensor })
             }
             Some(SegmentCall::Local { orders, head: with_logits }) => {
                 let head = if *with_logits {
@@ -454,7 +454,7 @@ impl Generation {
                 } else {
                     Message::Step(head).into()
                 };
-                orders.try_send(Order::Send { head, tensor }).is_ok()
+                put(orders, Order::Send { head, tensor })
             }
             None => false,
         }

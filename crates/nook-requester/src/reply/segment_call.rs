@@ -2,7 +2,8 @@
 //!
 //! Orders come from the generation, what the other side says goes back as events. Sending and
 //! receiving run side by side, so that neither waits for the other: a host may send a long result
-//! while the next chunk of prefill is still on its way to it.
+//! while the next chunk of prefill is still on its way to it. How a call ended is what was received
+//! says: a host that refuses says why and closes, and whatever is sent to it then fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +16,7 @@ use nook_wire::{
     WorkerMessage, chunks_of,
 };
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use crate::reply::handover::{Incoming, Piece};
 
@@ -61,6 +63,13 @@ pub(crate) fn orders<M>() -> (mpsc::Sender<Order<M>>, mpsc::Receiver<Order<M>>) 
     mpsc::channel(ORDERS_MAX)
 }
 
+/// Puts an order into the queue of a call; whether there was room. The task of a call that has
+/// ended takes none, and its own event follows: it says how the call ended, which nobody else
+/// knows.
+pub(crate) fn put<M>(orders: &mpsc::Sender<Order<M>>, order: Order<M>) -> bool {
+    !matches!(orders.try_send(order), Err(TrySendError::Full(_)))
+}
+
 /// How a call ended without having failed.
 enum Ended {
     /// The generation closed it.
@@ -77,16 +86,24 @@ pub(crate) async fn hold<M: CallMessage>(
     orders: mpsc::Receiver<Order<M>>,
     events: mpsc::Sender<CallEvent>,
 ) {
-    let (mut sender, mut receiver) = call.split();
-    if sender.send(opening).await.is_err() {
-        let _ = events.send(CallEvent::Pipeline(Event::Lost { attempt })).await;
-        return;
-    }
+    let (sender, mut receiver) = call.split();
     // Set once the other side may give what it remembers; nobody sends that unasked.
     let asked = AtomicBool::new(false);
+    let sending = async {
+        match send(attempt, sender, opening, orders, &events, &asked).await {
+            Ok(ended) => Ok(ended),
+            // A mistake here, after which the call may live on.
+            Err(CallError::NotForCalls { .. }) => Err(Failure::Lost),
+            // What was received tells why, once all that came before the end is taken.
+            Err(CallError::Closed { .. } | CallError::ConnectionLost { .. }) => {
+                std::future::pending().await
+            }
+        }
+    };
     let outcome = tokio::select! {
-        outcome = send(attempt, sender, orders, &events, &asked) => outcome,
+        biased;
         outcome = receive(attempt, &mut receiver, &events, &asked) => outcome,
+        outcome = sending => outcome,
     };
     if let Err(event) = outcome {
         let _ = events.send(CallEvent::Pipeline(event.named(attempt))).await;
@@ -136,33 +153,35 @@ impl From<CallError> for Failure {
 async fn send<M: CallMessage>(
     attempt: AttemptId,
     mut sender: CallSender<M>,
+    opening: M,
     mut orders: mpsc::Receiver<Order<M>>,
     events: &mpsc::Sender<CallEvent>,
     asked: &AtomicBool,
-) -> Result<Ended, Failure> {
+) -> Result<Ended, CallError> {
+    sender.send(opening).await?;
     loop {
         match orders.recv().await {
             Some(Order::Send { head, tensor: Some(bytes) }) => {
-                sender.send(head).await.map_err(|_| Failure::Lost)?;
+                sender.send(head).await?;
                 for chunk in chunks_of(bytes) {
                     let is_last = chunk.last;
                     let chunk = M::from_peer(Message::Chunk(chunk));
-                    sender.send(chunk).await.map_err(|_| Failure::Lost)?;
+                    sender.send(chunk).await?;
                     progress(attempt, is_last, events);
                 }
             }
             Some(Order::Send { head, tensor: None }) => {
-                sender.send(head).await.map_err(|_| Failure::Lost)?;
+                sender.send(head).await?;
             }
             Some(Order::RequestKvCache) => {
                 asked.store(true, Ordering::Relaxed);
                 let head = M::from_peer(Message::RequestKvCache);
-                sender.send(head).await.map_err(|_| Failure::Lost)?;
+                sender.send(head).await?;
             }
             Some(Order::Give(pieces)) => {
                 for (head, bytes) in pieces {
                     let head = M::from_peer(Message::KvCachePiece(head));
-                    sender.send_tensor(head, bytes.0).await.map_err(|_| Failure::Lost)?;
+                    sender.send_tensor(head, bytes.0).await?;
                 }
             }
             Some(Order::Close(code)) => {
@@ -327,3 +346,6 @@ impl CallMessage for WorkerMessage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 use nook_pipeline::{AttemptId, Event};
 
 use crate::reply::generation::Generation;
-use crate::reply::segment_call::{Order, SegmentCall};
+use crate::reply::segment_call::{Order, SegmentCall, put};
 
 impl Generation {
     /// What the host of a call would take to give what it remembers, if it and this device can.
@@ -16,7 +16,7 @@ impl Generation {
 
     pub(super) fn ask_for_caches(&mut self, attempt: AttemptId) {
         let asked = match self.calls.get(&attempt).map(|(call, _)| call) {
-            Some(SegmentCall::Peer(orders)) => orders.try_send(Order::RequestKvCache).is_ok(),
+            Some(SegmentCall::Peer(orders)) => put(orders, Order::RequestKvCache),
             // Our own worker does not leave.
             Some(SegmentCall::Local { .. }) | None => false,
         };
@@ -33,11 +33,9 @@ impl Generation {
                 self.pending.push_back(Event::KvCacheImported { attempt, position: 0 });
                 return;
             }
-            (Some(pieces), Some(SegmentCall::Peer(orders))) => {
-                orders.try_send(Order::Give(pieces)).is_ok()
-            }
+            (Some(pieces), Some(SegmentCall::Peer(orders))) => put(orders, Order::Give(pieces)),
             (Some(pieces), Some(SegmentCall::Local { orders, .. })) => {
-                orders.try_send(Order::Give(pieces)).is_ok()
+                put(orders, Order::Give(pieces))
             }
             (Some(_), None) => false,
         };

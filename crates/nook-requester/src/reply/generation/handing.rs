@@ -12,7 +12,7 @@ use nook_trust::TicketClaim;
 use nook_wire::{Message, Open, ResumePoint};
 
 use super::Generation;
-use crate::reply::segment_call::{Order, SegmentCall};
+use crate::reply::segment_call::{Order, SegmentCall, put};
 
 impl Generation {
     /// What a call to another device begins with; remembered for the ticket that may name it.
@@ -53,7 +53,7 @@ impl Generation {
             positions_max: open.positions_max,
         });
         let head = Message::Forward(Box::new(ticket));
-        if orders.try_send(Order::Send { head, tensor: None }).is_err() {
+        if !put(orders, Order::Send { head, tensor: None }) {
             // As in `send`.
             self.pending.push_back(Event::Lost { attempt });
         }
