@@ -93,7 +93,7 @@ enum End {
 /// Why a device is not gone on with.
 #[derive(Debug)]
 enum Fault {
-    /// It said so, or may not be asked: nothing against it.
+    /// It said so, or may not be asked; [`is_failure`] tells whether that is held against it.
     Refused(ErrorCode),
     /// It is gone, or silent.
     Lost,
@@ -397,17 +397,17 @@ impl<'a> Offload<'a> {
     async fn note(&self, fault: &Fault) {
         let peer = self.peer();
         let note = match fault {
-            Fault::Refused(code) => {
+            Fault::Refused(code) if !is_failure(*code, self.told) => {
                 tracing::info!(?peer, %code, "a reply goes on without the device that made it");
                 return;
             }
-            Fault::Lost => Note::Failed(peer),
+            Fault::Refused(_) | Fault::Lost => Note::Failed(peer),
             Fault::Wrong(suspicion) => {
                 let model = self.setup.model.listed.digest;
                 Note::Suspect { peer, model, suspicion: suspicion.clone() }
             }
         };
-        tracing::warn!(?peer, "the device that made a reply was lost; it goes on here");
+        tracing::warn!(?peer, ?fault, "the device that made a reply failed; it goes on here");
         self.setup.sink.tell_house(note).await;
     }
 
@@ -440,6 +440,21 @@ fn sampling(sampler: &Sampler) -> OffloadSampling {
         repetition_window: asked.repetition_window.unwrap_or_default(),
         frequency_penalty: number(asked.frequency_penalty),
         presence_penalty: number(asked.presence_penalty),
+    }
+}
+
+/// Whether it is a failure of a device that it ends a request with `code`: it has broken down, or
+/// does not do what it has accepted. Else it would be chosen again for every reply.
+fn is_failure(code: ErrorCode, is_accepted: bool) -> bool {
+    match code {
+        ErrorCode::WorkerCrashed | ErrorCode::GpuLost => true,
+        // Its owner, or somebody else there, wants it so.
+        ErrorCode::Draining
+        | ErrorCode::TrustDenied
+        | ErrorCode::SwitchedOff
+        | ErrorCode::Busy
+        | ErrorCode::Cancelled => false,
+        _ => is_accepted,
     }
 }
 
@@ -513,6 +528,20 @@ mod tests {
         assert!(matches!(end, Ok(Err(End::Without(Fault::Lost)))), "{end:?}");
         assert!(!near.is_ended(), "nothing but the limit has ended the wait");
         tasks.cancel();
+    }
+
+    #[test]
+    fn a_device_fails_where_it_breaks_down_or_gives_up_what_it_has_accepted() {
+        use ErrorCode as Of;
+        let failures = |is_accepted| {
+            let all = ErrorCode::ALL.into_iter();
+            all.filter(move |code| is_failure(*code, is_accepted)).collect::<Vec<_>>()
+        };
+        assert_eq!(failures(false), [Of::WorkerCrashed, Of::GpuLost]);
+        let all = ErrorCode::ALL.into_iter();
+        let none = [Of::Draining, Of::TrustDenied, Of::SwitchedOff, Of::Busy, Of::Cancelled];
+        let expected: Vec<_> = all.filter(|code| !none.contains(code)).collect();
+        assert_eq!(failures(true), expected);
     }
 
     #[tokio::test]
