@@ -32,7 +32,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::audit::{Line, Moment, subject, why};
 use super::events::HostEvent;
 use super::lent::Lent;
-use super::refusal::{error, worker_error};
+use super::refusal::{error, withheld, worker_error};
 use super::terms::{OwnGuest, Terms};
 use super::tools::Tools;
 use nook_resources::offload_ids::{NoIds, read_ids};
@@ -114,7 +114,7 @@ async fn run(
     let stream = (stream, terms.usage.enter(own.pass.peer()));
     let listed = Listed { name: lent.name.clone(), digest: lent.model, path: lent.path.clone() };
     let model = tools.open_models.open(listed).await;
-    let model = model.map_err(|problem| error(problem.code, &problem.sentence))?;
+    let model = model.map_err(|problem| withheld(problem.code, &problem.sentence))?;
     check(&model, ask, lent.layers)?;
     tracing::info!(peer = ?own.pass.peer(), model = ?lent.model, "running a whole request");
     terms.served.note(lent.model);
@@ -234,7 +234,7 @@ impl<'a> Run<'a> {
         let mut marks = PrefixHashes::new(terms.marks_key.clone());
         ids.iter().for_each(|id| marks.push(*id));
         let worker = tools.workers.get(lent.model, &lent.name).await;
-        let worker = worker.map_err(|problem| error(problem.code, &problem.sentence))?;
+        let worker = worker.map_err(|problem| withheld(problem.code, &problem.sentence))?;
         // Only the file is named here: the worker loads at the opening, under the guests' cap.
         let nothing = ModelPart::inner(LayerRange::with_len(0, 0));
         lent.path

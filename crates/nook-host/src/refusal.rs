@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nook_base::ErrorCode;
 use nook_mux::{Call, CallError};
+use nook_shard::WorkerError;
 use nook_wire::{Message, WireError};
 
 /// Longest wait for the first message of a call, and for room to refuse one. A connection makes a
@@ -29,12 +30,20 @@ pub(crate) async fn opening(call: &mut Call<Message>) -> Result<Option<Message>,
     }
 }
 
-/// What the worker's answer means to the guest.
-pub(crate) fn worker_error(problem: nook_shard::WorkerError) -> WireError {
-    match problem {
-        nook_shard::WorkerError::Refused { code, sentence } => WireError { code, sentence },
-        other => error(ErrorCode::WorkerCrashed, &other.to_string()),
-    }
+/// What it means to the guest that this device's own question to its worker was refused.
+pub(crate) fn worker_error(problem: WorkerError) -> WireError {
+    let code = match &problem {
+        WorkerError::Refused { code, .. } => *code,
+        _ => ErrorCode::WorkerCrashed,
+    };
+    withheld(code, &problem.to_string())
+}
+
+/// A refusal whose `detail` is for this device's owner: it may say where a file lies, or how a
+/// program was started. The guest hears the usual sentence of `code`.
+pub(crate) fn withheld(code: ErrorCode, detail: &str) -> WireError {
+    tracing::warn!(%code, "refused to another device: {detail}");
+    error(code, "")
 }
 
 /// A refusal; with the usual sentence of `code` where `sentence` is empty.
@@ -48,5 +57,18 @@ pub(crate) fn end_code(error: &CallError) -> ErrorCode {
     match error {
         CallError::Closed { code: Some(code) } => *code,
         _ => ErrorCode::ShardUnavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_does_not_hear_where_a_file_lies() {
+        let sentence = "/home/somebody/models/qwen.gguf is damaged.".to_owned();
+        let refused = worker_error(WorkerError::Refused { code: ErrorCode::BadModel, sentence });
+        assert_eq!(refused, error(ErrorCode::BadModel, ""));
+        assert_eq!(worker_error(WorkerError::Gone), error(ErrorCode::WorkerCrashed, ""));
     }
 }

@@ -25,7 +25,7 @@ use super::giving::{self, Asked};
 use super::lent::Lent;
 use super::offload;
 use super::proxy::{self, Ends};
-use super::refusal::{error, opening, refuse, worker_error};
+use super::refusal::{error, opening, refuse, withheld, worker_error};
 use super::streams::Activity;
 use super::terms::{Guest, Terms};
 use super::tools::Tools;
@@ -161,7 +161,7 @@ async fn open(
         .workers
         .get(lent.model, &lent.name)
         .await
-        .map_err(|problem| error(problem.code, &problem.sentence))?;
+        .map_err(|problem| withheld(problem.code, &problem.sentence))?;
     // Only the file is named here: the worker loads the layers at OPEN, under the guests' cap.
     let part = ModelPart::inner(LayerRange::with_len(open.layers.start(), 0));
     lent.path

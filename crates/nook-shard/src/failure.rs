@@ -12,6 +12,9 @@ use crate::account::{Memory, Refusal};
 pub(crate) struct Failure {
     pub(crate) code: ErrorCode,
     pub(crate) sentence: String,
+    /// Whether the sentence is for the owner alone: it says where a file lies, or how this device
+    /// is set up.
+    is_private: bool,
 }
 
 impl Failure {
@@ -27,7 +30,21 @@ impl Failure {
     }
 
     pub(crate) fn new(code: ErrorCode, sentence: impl Into<String>) -> Self {
-        Self { code, sentence: sentence.into() }
+        Self { code, sentence: sentence.into(), is_private: false }
+    }
+
+    /// A failure of which only the owner reads the sentence.
+    fn private(code: ErrorCode, sentence: String) -> Self {
+        Self { code, sentence, is_private: true }
+    }
+
+    /// What another device hears of it; the rest is logged here.
+    pub(crate) fn for_guest(self) -> Self {
+        if !self.is_private {
+            return self;
+        }
+        tracing::warn!(code = %self.code, "refused to another device: {}", self.sentence);
+        self.code.into()
     }
 }
 
@@ -84,13 +101,14 @@ impl From<ModelError> for Failure {
             | Fault::DeviceCapability { .. } => ErrorCode::GpuMissing,
             _ => ErrorCode::BadModel,
         };
-        Self::new(code, error.to_string())
+        // It begins with the path of the file.
+        Self::private(code, error.to_string())
     }
 }
 
 impl From<UnknownBackend> for Failure {
     fn from(error: UnknownBackend) -> Self {
-        Self::new(ErrorCode::BadRequest, format!("{DEVICE_VARIABLE}: {error}"))
+        Self::private(ErrorCode::BadRequest, format!("{DEVICE_VARIABLE}: {error}"))
     }
 }
 

@@ -46,10 +46,12 @@ struct OpenRequest {
     resume: Option<ResumePoint>,
 }
 
-/// Reads the opening message; management calls are answered here and go on waiting for it.
+/// Reads the opening message; management calls are answered here and go on waiting for it. `caller`
+/// is whoever then hears what comes of it, also where nothing does.
 pub(crate) async fn open(
     worker: &WorkerState,
     call: &mut Call<WorkerMessage>,
+    caller: &mut Caller,
 ) -> Result<Conversation, Over> {
     let mut peer = None;
     let wish = loop {
@@ -77,6 +79,7 @@ pub(crate) async fn open(
             }
         }
     };
+    *caller = wish.caller;
     let conversation = slot(worker, wish).await?;
     let position = conversation.session.position();
     call.send(Message::Opened { position }.into()).await?;

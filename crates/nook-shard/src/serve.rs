@@ -11,6 +11,7 @@ use nook_model::{LogitRows, Output};
 use nook_mux::{Call, CallError};
 use nook_wire::{LocalMessage, Message, PrefixHash, ResultHead, StepHead, WorkerMessage};
 
+use crate::account::Caller;
 use crate::caches;
 use crate::failure::Failure;
 use crate::line::StepInput;
@@ -32,13 +33,18 @@ struct Step {
 
 /// Serves `call` to its end.
 pub(crate) async fn serve(worker: WorkerState, mut call: Call<WorkerMessage>) {
-    let over = match run(&worker, &mut call).await {
+    let mut caller = Caller::Owner;
+    let over = match run(&worker, &mut call, &mut caller).await {
         Ok(never) => match never {},
         Err(over) => over,
     };
     if let Over::Failed(failure) = over {
         tracing::debug!(call = ?call.id(), code = %failure.code, "call refused or failed");
         let lost = (failure.code == ErrorCode::GpuLost).then(|| failure.sentence.clone());
+        let failure = match caller {
+            Caller::Owner => failure,
+            Caller::Guest(_) => failure.for_guest(),
+        };
         // The other side may have left already; then there is nobody to tell.
         let _ = call.send(Message::Error(failure.into()).into()).await;
         if let Some(sentence) = lost {
@@ -51,8 +57,9 @@ pub(crate) async fn serve(worker: WorkerState, mut call: Call<WorkerMessage>) {
 async fn run(
     worker: &WorkerState,
     call: &mut Call<WorkerMessage>,
+    caller: &mut Caller,
 ) -> Result<std::convert::Infallible, Over> {
-    let mut conversation = open(worker, call).await?;
+    let mut conversation = open(worker, call, caller).await?;
     loop {
         let message = match call.recv().await {
             Ok(message) => message,

@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 
-use nook_base::{ErrorCode, FileStamp, LayerRange, ModelPart, NotedFile};
+use nook_base::{ActivationDtype, ErrorCode, FileStamp, LayerRange, ModelPart, NotedFile, PeerId};
 use nook_model::{ModelFile, Presence};
 use nook_shard::WorkerError;
+use nook_wire::{Message, Open, WorkerMessage};
 
 use crate::host::{Host, LAYERS, MODEL, Opening, Refused, bits};
 
@@ -80,4 +81,37 @@ async fn m6_a_worker_loads_nothing_of_a_file_that_somebody_wrote_to() {
     let all = LayerRange::all(LAYERS);
     let mut talk = host.open(Opening::of(1, all)).await.unwrap().seeded(3);
     assert_eq!(bits(&talk.walk(&[4]).await.unwrap()), bits(&host.alone(all, 3, 4)));
+}
+
+#[tokio::test]
+async fn a_device_that_is_refused_does_not_hear_where_the_file_lies() {
+    let host = Host::start_empty().await;
+    let (first, rest) = (LayerRange::with_len(0, 1), LayerRange::with_len(1, LAYERS - 1));
+    let stamp = Some(FileStamp::of(&std::fs::metadata(&host.file).unwrap()));
+    let noted = NotedFile { path: host.file.clone(), stamp };
+    host.worker.load(&noted, MODEL, ModelPart::inner(first)).await.unwrap();
+    let mut other = std::fs::read(&host.file).unwrap();
+    *other.last_mut().unwrap() ^= 1;
+    std::fs::write(&host.file, &other).unwrap();
+    let mut call = host.worker.open_call_for(PeerId([1; 32])).await.unwrap();
+    let open = Open {
+        session: 1,
+        model: MODEL,
+        layers: rest,
+        dtype: ActivationDtype::F32,
+        positions_max: 8,
+        resume: None,
+    };
+    call.send(Message::Open(open).into()).await.unwrap();
+    let Ok(WorkerMessage::Peer(Message::Error(error))) = call.recv().await else {
+        panic!("it opens");
+    };
+    assert_eq!(
+        (error.code, &*error.sentence),
+        (ErrorCode::BadModel, ErrorCode::BadModel.sentence())
+    );
+    // The owner does.
+    let refused = host.worker.load(&noted, MODEL, ModelPart::inner(rest)).await;
+    let Err(WorkerError::Refused { sentence, .. }) = refused else { panic!("{refused:?}") };
+    assert!(sentence.contains("tiny.gguf"), "{sentence}");
 }
