@@ -165,7 +165,8 @@ async fn inward(
                     return closed(ErrorCode::BadRequest);
                 }
             }
-            Message::Chunk(chunk) if chunk.last => traffic.step_is_in(),
+            // Those of what another host remembered begin no computing, and nothing answers them.
+            Message::Chunk(chunk) if chunk.last && traffic.is_half_in() => traffic.step_is_in(),
             Message::RequestKvCache => {
                 has_crossed = false;
                 traffic.hand(ASKED);
@@ -307,6 +308,10 @@ impl Traffic {
         self.activity.computes();
     }
 
+    fn is_half_in(&self) -> bool {
+        self.half_in.load(Ordering::Relaxed)
+    }
+
     fn result_begins(&self) {
         self.half_out.store(true, Ordering::Relaxed);
     }
@@ -345,19 +350,20 @@ impl Traffic {
     }
 
     fn not_begun(&self) -> u64 {
-        u64::from(self.half_in.load(Ordering::Relaxed))
+        u64::from(self.is_half_in())
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use bytes::Bytes;
-    use nook_base::ActivationDtype;
     use nook_base::tasks::Tasks;
+    use nook_base::{ActivationDtype, PeerId, clock};
     use nook_mux::testing::call;
     use nook_wire::{KvPieceHead, PrefixHash, ResultHead, StepHead};
 
     use super::*;
+    use crate::streams::{IDLE_MIN, Streams};
 
     /// A guest and a worker, and the proxy between them.
     struct Scene {
@@ -365,6 +371,8 @@ pub(crate) mod tests {
         worker: Call<WorkerMessage>,
         until: CancellationToken,
         revoked: CancellationToken,
+        /// Where it is noted whether the call does something.
+        streams: Streams,
         tasks: Tasks,
         // The connections end with their handles.
         _open: Box<dyn std::any::Any>,
@@ -376,12 +384,15 @@ pub(crate) mod tests {
         let (outer, worker, worker_link) = call::<WorkerMessage>(&tasks).await;
         let (until, revoked) = (CancellationToken::new(), CancellationToken::new());
         let tokens = (until.clone(), revoked.clone());
-        let (_, ends) = crate::chain::tests::joinable();
+        let (_, mut ends) = crate::chain::tests::joinable();
+        let streams = Streams::default();
+        ends.activity = streams.begin(PeerId([8; 32]), CancellationToken::new());
         let passing = async move {
             pass(inner, outer, ends, (&tokens.0, &tokens.1), |_| ()).await;
         };
         tasks.spawn("proxy", passing);
-        Scene { guest, worker, until, revoked, tasks, _open: Box::new((guest_link, worker_link)) }
+        let _open = Box::new((guest_link, worker_link));
+        Scene { guest, worker, until, revoked, streams, tasks, _open }
     }
 
     pub(crate) const ROW: Bytes = Bytes::from_static(&[1; 8]);
@@ -483,6 +494,26 @@ pub(crate) mod tests {
             assert_eq!(heard(&mut scene.guest).await, expected);
         }
         assert_eq!(heard(&mut scene.guest).await, "closed: Some(Draining)");
+        scene.tasks.cancel();
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_was_given_what_another_host_remembered_rests_and_a_step_computes() {
+        let mut scene = scene().await;
+        let mark = PrefixHash::default();
+        let head = KvPieceHead { first: 0, count: 1, bytes: ROW.len() as u64, position: 2, mark };
+        scene.guest.send_tensor(Message::KvCachePiece(head), ROW).await.unwrap();
+        for _ in 0..2 {
+            scene.worker.recv().await.unwrap();
+        }
+        let gives_way =
+            |scene: &Scene| scene.streams.rests(PeerId([8; 32]), clock::now() + IDLE_MIN);
+        assert!(gives_way(&scene), "nothing is computed");
+        scene.guest.send_tensor(step(0), ROW).await.unwrap();
+        for _ in 0..2 {
+            scene.worker.recv().await.unwrap();
+        }
+        assert!(!gives_way(&scene));
         scene.tasks.cancel();
     }
 

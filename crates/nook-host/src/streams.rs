@@ -78,6 +78,14 @@ impl Streams {
         first.inspect(|(_, _, running)| running.leaves.cancel()).is_some()
     }
 
+    /// Whether no stream of `guest` does anything now.
+    #[cfg(test)]
+    pub(crate) fn rests(&self, guest: PeerId, now: Instant) -> bool {
+        let table = self.lock();
+        let mut of_guest = table.running.iter().filter(|running| running.guest == guest);
+        of_guest.all(|running| running.idle_since.is_some_and(|since| now >= since + IDLE_MIN))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
