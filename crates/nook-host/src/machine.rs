@@ -158,7 +158,13 @@ impl<C> Host<C> {
             HostEvent::DropKept { peer, kept } => self.push(HostEffect::DropKept(peer, kept)),
             HostEvent::StreamChanged => self.stream_changed(context),
             HostEvent::AdvertDue => self.advert_due(context),
-            HostEvent::Drained(models) => self.free(models, context),
+            HostEvent::Drained(models) => {
+                self.free(models, context);
+                // The streams that have ended are free for the new terms.
+                if self.terms.is_some() {
+                    self.stream_changed(context);
+                }
+            }
             HostEvent::Surveyed(surveyed) => self.surveyed(surveyed, context),
             HostEvent::LimitsNotTaken => self.residency.told = None,
             HostEvent::Placing(progress) => self.placing(progress, context),

@@ -27,13 +27,12 @@ use nook_wire::{
     OffloadSampling, OffloadTokens, ResumePoint, WireError, WorkerMessage, chunks_of,
     ids_for_own_device,
 };
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::audit::{Line, Moment, subject, why};
 use super::events::HostEvent;
 use super::lent::Lent;
 use super::refusal::{error, withheld, worker_error};
-use super::terms::{OwnGuest, Terms};
+use super::terms::{OwnGuest, Stream, Terms};
 use super::tools::Tools;
 use nook_resources::offload_ids::{NoIds, read_ids};
 use nook_resources::open_models::{Listed, OpenModel};
@@ -148,18 +147,14 @@ async fn run(
 }
 
 /// The model, where all of it is lent and a stream is free.
-fn admitted<'a>(
-    ask: &OffloadRequest,
-    terms: &'a Terms,
-) -> Result<(&'a Lent, OwnedSemaphorePermit), Over> {
+fn admitted<'a>(ask: &OffloadRequest, terms: &'a Terms) -> Result<(&'a Lent, Stream), Over> {
     let lent = terms.lent.iter().find(|lent| lent.model == ask.model);
     let lent = lent.ok_or_else(|| {
         let digest = ask.model.short();
         let sentence = format!("this device does not lend the model with digest {digest}");
         Over::Refused(error(ErrorCode::WeightsMismatch, &sentence))
     })?;
-    let stream = terms.streams.clone().try_acquire_owned();
-    let stream = stream.map_err(|_| Over::Refused(error(ErrorCode::Busy, "")))?;
+    let stream = terms.try_stream().ok_or_else(|| Over::Refused(error(ErrorCode::Busy, "")))?;
     Ok((lent, stream))
 }
 

@@ -80,7 +80,7 @@ impl Runner {
             HostTask::Join { requester, carrier, claim, call, named } => {
                 self.join((&requester, carrier), &claim, call, &named);
             }
-            HostTask::Drain { terms, streams_max } => self.drain(*terms, streams_max),
+            HostTask::Drain { terms, .. } => self.drain(*terms),
             HostTask::DrainForSleep { streams, streams_max, ready } => {
                 let links = self.links.all();
                 self.tasks.spawn_until_cancelled("fall-asleep", async move {
@@ -179,10 +179,11 @@ impl Runner {
         }
     }
 
-    fn drain(&self, terms: Terms, streams_max: u16) {
+    fn drain(&self, terms: Terms) {
         let events = self.tools.events.clone();
         self.tasks.spawn_until_cancelled("drain", async move {
-            drained(&terms.streams, streams_max).await;
+            // As in `drained`.
+            let _ = tokio::time::timeout(DRAIN_LIMIT + DRAIN_SLACK, terms.drained()).await;
             let _ = events.send(HostEvent::Drained(terms.served.all())).await;
         });
     }
@@ -219,8 +220,8 @@ impl Runner {
     }
 }
 
-/// Waits until no stream runs of the `streams` that were lent under terms that were ended, but not
-/// for long.
+/// Waits until no stream runs any more, under whatever terms it was lent, but not for long. Nothing
+/// is lent meanwhile: this takes what is free.
 async fn drained(streams: &Semaphore, streams_max: u16) {
     let all = streams.acquire_many(u32::from(streams_max));
     // Whatever has not ended by then ends with its worker.

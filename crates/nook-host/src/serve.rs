@@ -14,7 +14,6 @@ use nook_store::{AuditAsked, AuditSubject, AuditWhy};
 use nook_trust::purpose::Lend;
 use nook_trust::{Admitted, Ticket};
 use nook_wire::{Message, OffloadRequest, Open, ResultHead, WireError, WireMessage, WorkerMessage};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use self::meter::Meter;
@@ -27,7 +26,7 @@ use super::offload;
 use super::proxy::{self, Ends};
 use super::refusal::{error, opening, refuse, withheld, worker_error};
 use super::streams::Activity;
-use super::terms::{Guest, Terms};
+use super::terms::{Guest, Stream, Terms};
 use super::tools::Tools;
 use super::usage::Presence;
 
@@ -108,7 +107,7 @@ enum Begun {
         /// Also cancelled when this stream alone gives way to another one.
         until: CancellationToken,
         activity: Activity,
-        _stream: (OwnedSemaphorePermit, Presence),
+        _stream: (Stream, Presence),
     },
     /// Steps of another device's stream; the gate is asked about that one.
     Relay(Box<Ticket>),
@@ -180,17 +179,17 @@ async fn open(
 }
 
 /// A free stream. Where there is none, and the device has none, one that does nothing ends for it.
-async fn permit(peer: PeerId, terms: &Terms) -> Result<OwnedSemaphorePermit, WireError> {
-    if let Ok(permit) = terms.streams.clone().try_acquire_owned() {
-        return Ok(permit);
+async fn permit(peer: PeerId, terms: &Terms) -> Result<Stream, WireError> {
+    if let Some(stream) = terms.try_stream() {
+        return Ok(stream);
     }
     let busy = || error(ErrorCode::Busy, ErrorCode::Busy.sentence());
     if !terms.usage.streams().make_room(peer, clock::now()) {
         return Err(busy());
     }
     tracing::info!(?peer, "a stream that does nothing gives way to another device");
-    let freed = tokio::time::timeout(GIVE_WAY_LIMIT, terms.streams.clone().acquire_owned()).await;
-    freed.map_err(|_| busy())?.map_err(|_| busy())
+    let freed = tokio::time::timeout(GIVE_WAY_LIMIT, terms.stream()).await;
+    freed.ok().flatten().ok_or_else(busy)
 }
 
 fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {

@@ -10,8 +10,10 @@ use nook_resources::file_place::FilePlace;
 use nook_trust::Admitted;
 use nook_trust::purpose::{CopyModels, Lend, RemoteWhole};
 use nook_wire::{HaveModel, Message, Open, WireError};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::lent::Lent;
 use super::usage::Usage;
@@ -20,8 +22,11 @@ use super::usage::Usage;
 #[derive(Debug, Clone)]
 pub struct Terms {
     pub(crate) lent: Arc<Vec<Lent>>,
-    /// One permit for each stream; all of them taken means busy, not a queue.
+    /// One permit for each stream; all of them taken means busy, not a queue. Other terms share
+    /// them.
     pub(crate) streams: Arc<Semaphore>,
+    /// The streams that were taken under these terms and still run.
+    pub(crate) running: TaskTracker,
     /// Cancelled when the owner stops sharing or this node leaves: what runs finishes its step.
     pub(crate) until: CancellationToken,
     /// Cancelled when the owner trusts this guest no more: what runs ends at once.
@@ -35,6 +40,34 @@ pub struct Terms {
     /// The key of the marks of the histories of whole requests. New terms have a new one, and keep
     /// nothing of what was before.
     pub(crate) marks_key: Sensitive<[u8; 32]>,
+}
+
+/// One of the streams that are lent; free again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    _permit: OwnedSemaphorePermit,
+    _running: TaskTrackerToken,
+}
+
+impl Terms {
+    /// A stream, where one is free.
+    pub(crate) fn try_stream(&self) -> Option<Stream> {
+        let permit = self.streams.clone().try_acquire_owned().ok()?;
+        Some(Stream { _permit: permit, _running: self.running.token() })
+    }
+
+    /// A stream, once one is free.
+    pub(crate) async fn stream(&self) -> Option<Stream> {
+        let permit = self.streams.clone().acquire_owned().await.ok()?;
+        Some(Stream { _permit: permit, _running: self.running.token() })
+    }
+
+    /// Waits until no stream runs any more that was taken under these terms. Those of others
+    /// neither count nor are kept from anybody meanwhile.
+    pub(crate) async fn drained(&self) {
+        self.running.close();
+        self.running.wait().await;
+    }
 }
 
 /// Models that were lent; shared by the calls under the same terms.
@@ -131,5 +164,43 @@ impl Given {
             layers: self.layers,
             name: self.name.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn terms(streams: Arc<Semaphore>) -> Terms {
+        Terms {
+            lent: Arc::default(),
+            streams,
+            running: TaskTracker::new(),
+            until: CancellationToken::new(),
+            revoked: CancellationToken::new(),
+            served: Served::default(),
+            usage: Usage::default(),
+            named: NamedCalls::default(),
+            marks_key: Sensitive([7; 32]),
+        }
+    }
+
+    #[tokio::test]
+    async fn terms_that_drain_wait_for_their_own_streams_and_keep_none_from_the_new_ones() {
+        let streams = Arc::new(Semaphore::new(3));
+        let (old, new) = (terms(streams.clone()), terms(streams));
+        let first = old.try_stream().expect("it is free");
+        let mut draining = pin!(old.drained());
+        assert_eq!(draining.as_mut().now_or_never(), None);
+        let others = [(); 2].map(|()| new.try_stream().expect("nobody has it"));
+        assert!(new.try_stream().is_none(), "there are three");
+        assert_eq!(draining.as_mut().now_or_never(), None);
+        drop(first);
+        assert_eq!(draining.now_or_never(), Some(()));
+        drop(others);
     }
 }

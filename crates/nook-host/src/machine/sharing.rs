@@ -7,6 +7,7 @@ use nook_base::ModelDigest;
 use nook_machine::Conditions;
 use nook_store::{HostSettings, Settings};
 use tokio::sync::{Semaphore, oneshot};
+use tokio_util::task::TaskTracker;
 
 use super::Host;
 use crate::events::{Guests, HostEffect, HostTask, Surroundings};
@@ -40,6 +41,7 @@ impl<C> Host<C> {
             self.terms = Some(Terms {
                 lent: Arc::new(self.lent_now(context)),
                 streams: self.streams.clone(),
+                running: TaskTracker::new(),
                 until: self.lifetime.child_token(),
                 revoked: self.lifetime.child_token(),
                 served: Served::default(),

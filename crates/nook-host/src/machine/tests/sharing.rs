@@ -103,7 +103,8 @@ fn sharing_that_is_on_again_when_the_old_terms_have_drained_takes_back_only_what
     scene.settings.host.serve_shards = true;
     scene.effects(Event::SharingSet);
     scene.effects(Event::Place { peer: TRUSTED, wish: wish(2, 4) });
-    assert!(scene.on(Event::Drained(BTreeSet::from([EMBER]))).is_empty());
+    let drained = scene.on(Event::Drained(BTreeSet::from([EMBER])));
+    assert_eq!(drained, ["advertise in 100 ms"], "its streams are free");
     let held = surveyed(status(nook_base::LayerRange::all(6), 0, 0));
     let done = scene.does(held);
     assert!(done.contains(&"release 0-1, 4-5 of ember".to_owned()), "{done:?}");
