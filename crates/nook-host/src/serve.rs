@@ -25,7 +25,7 @@ use super::lent::Lent;
 use super::offload;
 use super::proxy::{self, Ends};
 use super::refusal::{error, opening, refuse, withheld, worker_error};
-use super::streams::Activity;
+use super::streams::{Activity, MadeRoom};
 use super::terms::{Guest, Stream, Terms};
 use super::tools::Tools;
 use super::usage::Presence;
@@ -143,11 +143,12 @@ async fn open(
     *line = Some(tools.audit.begin(Moment::read(), admitted.peer(), asked));
     let lent = find(&terms.lent, &open)?;
     // The stream is taken before the layers are loaded: whoever is over the limit costs nothing.
-    let permit = permit(admitted.peer(), terms).await?;
+    let (permit, made_room) = permit(admitted.peer(), terms).await?;
     // Told once it counts. A full queue loses the note; the advert is repeated anyway.
     let _ = tools.events.try_send(HostEvent::StreamChanged);
     let until = terms.until.child_token();
     let activity = terms.usage.streams().begin(admitted.peer(), until.clone());
+    drop(made_room);
     let stream = (permit, terms.usage.enter(admitted.peer()));
     tracing::info!(
         peer = ?admitted.peer(),
@@ -178,18 +179,17 @@ async fn open(
     Ok(Begun::Stream { worker: worker_call, open, meter, until, activity, _stream: stream })
 }
 
-/// A free stream. Where there is none, and the device has none, one that does nothing ends for it.
-async fn permit(peer: PeerId, terms: &Terms) -> Result<Stream, WireError> {
+/// A free stream. Where there is none, and the device has none, one that does nothing ends for it;
+/// that is to be known until the new one has begun.
+async fn permit(peer: PeerId, terms: &Terms) -> Result<(Stream, Option<MadeRoom>), WireError> {
     if let Some(stream) = terms.try_stream() {
-        return Ok(stream);
+        return Ok((stream, None));
     }
     let busy = || error(ErrorCode::Busy, ErrorCode::Busy.sentence());
-    if !terms.usage.streams().make_room(peer, clock::now()) {
-        return Err(busy());
-    }
+    let made_room = terms.usage.streams().make_room(peer, clock::now()).ok_or_else(busy)?;
     tracing::info!(?peer, "a stream that does nothing gives way to another device");
     let freed = tokio::time::timeout(GIVE_WAY_LIMIT, terms.stream()).await;
-    freed.ok().flatten().ok_or_else(busy)
+    freed.ok().flatten().map(|stream| (stream, Some(made_room))).ok_or_else(busy)
 }
 
 fn find<'a>(lent: &'a [Lent], open: &Open) -> Result<&'a Lent, WireError> {

@@ -4,9 +4,10 @@
 //! asks that harms nobody. When a device without a stream finds none free, the stream that has done
 //! nothing for the longest time, of the device with the most of them, ends in order, as if the
 //! owner wanted the machine back: its guest hears the goodbye, and may take along what is
-//! remembered.
+//! remembered. Until that stream has come, or is not waited for any more, no second one ends for
+//! the same device: a burst of its openings would else end all that rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ pub(crate) struct Streams {
 #[derive(Debug, Default)]
 struct Table {
     running: Vec<Running>,
+    /// Devices for which a stream is leaving.
+    awaiting: BTreeSet<PeerId>,
     next: u64,
 }
 
@@ -37,6 +40,13 @@ struct Running {
     /// Absent while a step is under way.
     idle_since: Option<Instant>,
     leaves: CancellationToken,
+}
+
+/// A stream is leaving for a device; to be kept until the device has it, or waits no more.
+#[derive(Debug)]
+pub(crate) struct MadeRoom {
+    streams: Streams,
+    guest: PeerId,
 }
 
 /// What one stream does; it is over when this is dropped.
@@ -59,15 +69,15 @@ impl Streams {
         Activity { streams: self.clone(), number }
     }
 
-    /// Ends the stream that gives way to one of `guest`; whether there is one.
-    pub(crate) fn make_room(&self, guest: PeerId, now: Instant) -> bool {
-        let table = self.lock();
+    /// Ends the stream that gives way to one of `guest`, if there is one.
+    pub(crate) fn make_room(&self, guest: PeerId, now: Instant) -> Option<MadeRoom> {
+        let mut table = self.lock();
         let mut held: BTreeMap<PeerId, usize> = BTreeMap::new();
         for running in table.running.iter().filter(|running| !running.leaves.is_cancelled()) {
             *held.entry(running.guest).or_default() += 1;
         }
-        if held.contains_key(&guest) {
-            return false;
+        if held.contains_key(&guest) || table.awaiting.contains(&guest) {
+            return None;
         }
         let idle = table.running.iter().filter_map(|running| {
             let since = running.idle_since?;
@@ -75,7 +85,9 @@ impl Streams {
             may_leave.then_some((held.get(&running.guest).copied(), since, running))
         });
         let first = idle.min_by_key(|(held, since, _)| (std::cmp::Reverse(*held), *since));
-        first.inspect(|(_, _, running)| running.leaves.cancel()).is_some()
+        first?.2.leaves.cancel();
+        table.awaiting.insert(guest);
+        Some(MadeRoom { streams: self.clone(), guest })
     }
 
     /// Whether no stream of `guest` does anything now.
@@ -88,6 +100,12 @@ impl Streams {
 
     fn lock(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for MadeRoom {
+    fn drop(&mut self) {
+        self.streams.lock().awaiting.remove(&self.guest);
     }
 }
 
@@ -135,6 +153,11 @@ mod tests {
         (streams.begin(guest, leaves.clone()), leaves)
     }
 
+    /// Whether a stream gives way to `guest`, which does not wait for it then.
+    fn gives_way(streams: &Streams, guest: PeerId, now: Instant) -> bool {
+        streams.make_room(guest, now).is_some()
+    }
+
     #[test]
     fn t13_the_stream_that_rests_longest_of_who_has_most_gives_way_to_who_has_none() {
         let streams = Streams::default();
@@ -142,20 +165,38 @@ mod tests {
         let [first, second, busy] = [(); 3].map(|()| begin(&streams, ONE));
         first.0.hears();
         busy.0.computes();
-        assert!(!streams.make_room(NEW, clock::now()), "they may only be slow");
+        assert!(!gives_way(&streams, NEW, clock::now()), "they may only be slow");
         let later = clock::now() + IDLE_MIN;
-        assert!(!streams.make_room(ONE, later), "it has streams of its own");
-        assert!(streams.make_room(NEW, later));
+        assert!(!gives_way(&streams, ONE, later), "it has streams of its own");
+        assert!(gives_way(&streams, NEW, later));
         assert!(second.1.is_cancelled() && !first.1.is_cancelled());
-        assert!(streams.make_room(NEW, later));
+        assert!(gives_way(&streams, NEW, later));
         assert!(first.1.is_cancelled() && !busy.1.is_cancelled());
         // Each has one now that stays; one of them computes.
-        assert!(streams.make_room(NEW, later) && alone.1.is_cancelled());
-        assert!(!streams.make_room(NEW, later));
+        assert!(gives_way(&streams, NEW, later) && alone.1.is_cancelled());
+        assert!(!gives_way(&streams, NEW, later));
         busy.0.rests();
-        assert!(streams.make_room(NEW, clock::now() + IDLE_MIN) && busy.1.is_cancelled());
+        assert!(gives_way(&streams, NEW, clock::now() + IDLE_MIN) && busy.1.is_cancelled());
         drop((alone, first, second, busy));
         assert!(streams.lock().running.is_empty());
+    }
+
+    #[test]
+    fn t13_one_stream_at_a_time_gives_way_to_a_device_however_often_it_asks() {
+        let streams = Streams::default();
+        let [first, second, third] = [(); 3].map(|()| begin(&streams, ONE));
+        let later = clock::now() + IDLE_MIN;
+        let room = streams.make_room(NEW, later);
+        assert!(room.is_some() && first.1.is_cancelled());
+        assert!(streams.make_room(NEW, later).is_none() && !second.1.is_cancelled());
+        // It has left, and the other one has not come yet.
+        drop(first);
+        assert!(streams.make_room(NEW, later).is_none() && !second.1.is_cancelled());
+        let other = streams.make_room(OTHER, later);
+        assert!(other.is_some() && second.1.is_cancelled(), "another device waits too");
+        // The wait is over, and nothing came of it.
+        drop(room);
+        assert!(gives_way(&streams, NEW, later) && third.1.is_cancelled());
     }
 
     #[test]
@@ -165,8 +206,8 @@ mod tests {
         let since = clock::now();
         activity.note(|idle_since| *idle_since = Some(since));
         let just_before = since + IDLE_MIN - Duration::from_nanos(1);
-        assert!(!streams.make_room(NEW, just_before) && !leaves.is_cancelled());
-        assert!(streams.make_room(NEW, since + IDLE_MIN) && leaves.is_cancelled());
+        assert!(!gives_way(&streams, NEW, just_before) && !leaves.is_cancelled());
+        assert!(gives_way(&streams, NEW, since + IDLE_MIN) && leaves.is_cancelled());
     }
 
     #[test]
@@ -175,7 +216,7 @@ mod tests {
         let (activity, leaves) = begin(&streams, ONE);
         activity.computes();
         activity.hears();
-        assert!(!streams.make_room(NEW, clock::now() + 2 * IDLE_MIN) && !leaves.is_cancelled());
+        assert!(!gives_way(&streams, NEW, clock::now() + 2 * IDLE_MIN) && !leaves.is_cancelled());
     }
 
     #[test]
@@ -185,7 +226,7 @@ mod tests {
         drop(second);
         assert_eq!(streams.lock().running.len(), 2);
         let later = clock::now() + IDLE_MIN;
-        assert!(streams.make_room(NEW, later) && first.1.is_cancelled());
-        assert!(streams.make_room(NEW, later) && third.1.is_cancelled());
+        assert!(gives_way(&streams, NEW, later) && first.1.is_cancelled());
+        assert!(gives_way(&streams, NEW, later) && third.1.is_cancelled());
     }
 }
