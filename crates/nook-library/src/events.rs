@@ -88,7 +88,7 @@ pub enum LibraryEvent {
     /// Layers are wanted that may not be here: [`LibraryEffect::Part`] tells what became of it. A
     /// second wish for the same model widens the first.
     TakePart(PartWish),
-    /// Layers of this model are wanted no more. What came stays, and each wish fails.
+    /// Layers of this model are wanted no more. What came stays, and each wish fails at once.
     StopPart(ModelDigest),
     /// The same, and what came goes.
     ForgetPart(ModelDigest),

@@ -172,7 +172,9 @@ impl ModelLibrary {
                 self.parts_present(&waiting);
                 self.ends_came(model, around);
             }
-            (Work::Taking(waiting), Some(PartFailure::CapReached { needed, most })) => {
+            (Work::Taking(waiting), Some(PartFailure::CapReached { needed, most }))
+                if !waiting.parts.is_empty() =>
+            {
                 self.make_room(waiting, needed, most);
             }
             (Work::Taking(waiting), Some(failure)) => self.parts_failed(waiting, &failure),
@@ -222,8 +224,14 @@ impl ModelLibrary {
             let waiting = self.parts.waiting.remove(at);
             self.parts_failed(waiting, &PartFailure::Stopped);
         }
-        if let Some(under_way) = self.parts.under_way.get(&model) {
-            under_way.stop.cancel();
+        let Some(under_way) = self.parts.under_way.get_mut(&model) else { return };
+        under_way.stop.cancel();
+        // Told now, and nothing of them when the job has ended: by then somebody else may wait for
+        // the same layers, who waits for the next job.
+        if let Work::Taking(waiting) = &mut under_way.work {
+            for part in std::mem::take(&mut waiting.parts) {
+                self.part_failed(model, part, PartFailure::Stopped);
+            }
         }
     }
 
@@ -237,11 +245,9 @@ impl ModelLibrary {
             }
             return;
         };
-        if let Work::Taking(waiting) = &mut under_way.work {
-            let parts = std::mem::take(&mut waiting.parts);
+        if matches!(under_way.work, Work::Taking(_)) {
             under_way.work = Work::Forgetting;
-            let waiting = Waiting { model, parts, first: BTreeSet::new() };
-            self.parts_failed(waiting, &PartFailure::Stopped);
+            self.ends_failed(model, &PartFailure::Stopped);
         }
     }
 

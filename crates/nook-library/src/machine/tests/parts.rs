@@ -134,10 +134,11 @@ fn layers_that_are_wanted_no_more_are_stopped_or_forgotten() {
     let mut scene = Scene::new();
     scene.wish(1, layers(0, 1));
     scene.wish(1, layers(1, 2));
-    assert_eq!(scene.on(LibraryEvent::StopPart(model(1))), [stopped("1-1", 1)]);
+    let told = scene.on(LibraryEvent::StopPart(model(1)));
+    assert_eq!(told, [stopped("1-1", 1), stopped("0-0", 1)]);
     let Some(Job::TakePart(job)) = scene.jobs.first() else { panic!("nothing runs") };
     assert!(job.transfer.stop.is_cancelled());
-    assert_eq!(scene.here(1, 10, Some(PartFailure::Stopped)), [stopped("0-0", 1)]);
+    assert_eq!(scene.here(1, 10, Some(PartFailure::Stopped)), [""; 0], "it is known");
     assert_eq!(scene.known(), [1], "what came stays");
     assert_eq!(scene.on(LibraryEvent::ForgetPart(model(1))), ["delete layers of 1"]);
     // Asked for again meanwhile: it begins when the old file is gone.
@@ -148,6 +149,18 @@ fn layers_that_are_wanted_no_more_are_stopped_or_forgotten() {
     assert_eq!(scene.deleted(1), ["nothing of 1 is here"]);
     assert_eq!(scene.known(), [0; 0]);
     assert_eq!(scene.on(LibraryEvent::ForgetPart(model(1))), [""; 0], "nothing is there");
+}
+
+#[test]
+fn whoever_asks_while_a_stopped_job_is_ending_hears_only_of_the_next_one() {
+    let mut scene = Scene::new();
+    scene.wish(1, layers(0, 1));
+    let told = scene.on(LibraryEvent::StopPart(model(1)));
+    assert_eq!(told, [format!("layers 0-0 of 1 failed: {}", PartFailure::Stopped)]);
+    // Another device wants the same layers before the job has ended.
+    assert_eq!(scene.wish(1, layers(0, 1)), [""; 0]);
+    assert_eq!(scene.ended_part(1, PartFailure::Stopped), ["take layers 0-0 of 1"]);
+    assert_eq!(scene.here(1, 10, None), ["layers 0-0 of 1 are here"]);
 }
 
 #[test]
