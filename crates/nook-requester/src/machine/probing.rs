@@ -247,7 +247,7 @@ impl Probing {
     /// A round begins, which `until` ends; its number.
     fn begin(&mut self, until: CancellationToken) -> u64 {
         self.rounds += 1;
-        self.has_failed = false;
+        (self.has_failed, self.is_wanted_anew) = (false, false);
         self.running = Some((self.rounds, until));
         self.rounds
     }
@@ -273,7 +273,9 @@ impl Probing {
             Probed::Round(number) => {
                 // The end of a round that was cancelled is not the end of the next one.
                 let is_it = |running: &(u64, CancellationToken)| running.0 == number;
-                if self.running.take_if(|running| is_it(running)).is_some() {
+                let is_over = self.running.take_if(|running| is_it(running)).is_some();
+                // One that measures this device for others has asked nobody that is wanted.
+                if is_over && !self.is_own {
                     let wanted = match std::mem::take(&mut self.is_wanted_anew) {
                         true => self.wanted.clone(),
                         false => self.wanted.take(),

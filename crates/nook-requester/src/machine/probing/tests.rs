@@ -79,6 +79,23 @@ fn a_model_that_is_gone_is_measured_no_more_and_not_tried_again() {
 }
 
 #[test]
+fn this_device_measuring_itself_leaves_what_is_tried_again() {
+    let (mut probing, now) = (Probing::default(), clock::now());
+    probing.want(wanted());
+    let number = probing.begin(CancellationToken::new());
+    probing.take(Probed::Device(Place::Local, MODEL, Asked::InVain), now);
+    probing.take(Probed::Round(number), now);
+    assert!(probing.again.is_some());
+    let own = probing.begin(CancellationToken::new());
+    probing.is_own = true;
+    // A reply that is refused meanwhile, say, wants its model measured.
+    probing.want(wanted());
+    probing.take(Probed::Round(own), now);
+    assert!(probing.running.is_none());
+    assert!(probing.again.is_some() && probing.wanted.is_some());
+}
+
+#[test]
 fn what_is_wanted_while_a_round_is_under_way_begins_another_one() {
     let (mut probing, now) = (Probing::default(), clock::now());
     for (anew, stays) in [(true, true), (false, false)] {
