@@ -71,6 +71,13 @@ impl Pause {
         }
     }
 
+    /// The machine is not looked at any more: what it did counts no longer, and the next look is
+    /// due at once.
+    pub(crate) fn looks_no_more(&mut self) {
+        self.policy.forget_machine();
+        (self.conditions, self.looked_at) = (None, None);
+    }
+
     /// The machine is about to sleep: nothing is lent from now on.
     pub(crate) fn sleep_is_near(&mut self) {
         self.policy.sleep_is_near();

@@ -62,7 +62,8 @@ impl<C> Host<C> {
         }
     }
 
-    /// Looks at the machine when it is time and something depends on it.
+    /// Looks at the machine when it is time and something depends on it. What was seen when nothing
+    /// did any more may be hours old when something does again.
     fn look_at_machine(&mut self, own_speed: OwnSpeed, context: &Surroundings<'_>) {
         let pause = &context.settings.host.pause;
         let matters = self.sharing == Sharing::On
@@ -72,7 +73,9 @@ impl<C> Host<C> {
                 || pause.quiet_hours.is_some()
                 || own_speed == OwnSpeed::Unknown);
         let matters = matters || self.residency.watches_cards;
-        if matters && self.pause.begin_look(context.now) {
+        if !matters {
+            self.pause.looks_no_more();
+        } else if self.pause.begin_look(context.now) {
             self.run(HostTask::LookAtMachine);
         }
     }

@@ -90,6 +90,11 @@ impl PausePolicy {
         reasons.into_iter().find_map(|(holds, reason)| holds.then_some(reason))
     }
 
+    /// What was seen of the machine counts no longer.
+    pub(crate) fn forget_machine(&mut self) {
+        *self = Self { sleep_is_near: self.sleep_is_near, ..Self::default() };
+    }
+
     /// The machine is about to sleep: nothing is lent from now on.
     pub(crate) fn sleep_is_near(&mut self) {
         self.sleep_is_near = true;

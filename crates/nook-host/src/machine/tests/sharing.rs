@@ -138,6 +138,25 @@ fn a_battery_pauses_and_mains_must_last() {
 }
 
 #[test]
+fn what_the_machine_did_before_sharing_was_off_does_not_pause_it_when_it_is_on_again() {
+    let mut scene = Scene::sharing();
+    scene.effects(Event::Looked(Some(BATTERY)));
+    assert_eq!(scene.host.paused(), Some(PauseReason::Battery));
+    scene.settings.host.serve_shards = false;
+    scene.effects(Event::SharingSet);
+    scene.effects(Event::Tick { own_speed: OwnSpeed::Known });
+    scene.passes(Duration::from_secs(3600));
+    scene.settings.host.serve_shards = true;
+    let begun = scene.on(Event::SharingSet);
+    assert!(begun.contains(&ALL.to_owned()), "{begun:?}");
+    assert_eq!(scene.host.paused(), None);
+    let ticked = scene.does(Event::Tick { own_speed: OwnSpeed::Known });
+    assert!(ticked.contains(&"look at the machine".to_owned()), "{ticked:?}");
+    scene.effects(Event::Looked(Some(BATTERY)));
+    assert_eq!(scene.host.paused(), Some(PauseReason::Battery), "it still is so");
+}
+
+#[test]
 fn settings_that_do_not_touch_lending_disturb_nobody() {
     let mut scene = Scene::sharing();
     let (_, terms) = scene.served(TRUSTED);
