@@ -47,6 +47,20 @@ impl LayerNames<'_> {
 
     /// A root mean square norm.
     pub(super) fn norm(&self, name: &str, width: u32) -> Norm<Named> {
+    /// The matrix `name`, with its bias where the file has one.
+    pub(super) fn maybe_biased(
+        &self,
+        metadata: &Metadata<'_>,
+        name: &str,
+        columns: u32,
+        rows: u32,
+    ) -> Linear<Named> {
+        match metadata.has(&self.tensor(&format!("{name}.bias"))) {
+            true => self.biased(name, columns, rows),
+            false => self.linear(name, columns, rows),
+        }
+    }
+
         Norm::rms(self.tensor(&format!("{name}.weight")), width, self.sizes.epsilon)
     }
 
@@ -90,6 +104,23 @@ impl LayerNames<'_> {
 
     /// As [`Self::attention`], with norms of query heads and key heads before they turn.
     pub(super) fn normed_attention(&self, layout: RopeLayout) -> Attention<Named> {
+    /// As [`Self::attention`], with each bias that the file has: no key says which there are.
+    pub(super) fn maybe_biased_attention(
+        &self,
+        metadata: &Metadata<'_>,
+        layout: RopeLayout,
+    ) -> Attention<Named> {
+        let s = self.sizes;
+        let (query, key) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
+        Attention {
+            query: self.maybe_biased(metadata, "attn_q", s.hidden, query),
+            key: self.maybe_biased(metadata, "attn_k", s.hidden, key),
+            value: Some(self.maybe_biased(metadata, "attn_v", s.hidden, key)),
+            output: self.maybe_biased(metadata, "attn_output", query, s.hidden),
+            ..self.attention(layout)
+        }
+    }
+
         Attention {
             query_norm: Some(self.norm("attn_q_norm", self.sizes.head_dim)),
             key_norm: Some(self.norm("attn_k_norm", self.sizes.head_dim)),
@@ -104,6 +135,22 @@ impl LayerNames<'_> {
 
     /// As [`Self::gated`], of `width`, for tensors whose names end in `ending`.
     pub(super) fn gated_named(
+    /// As [`Self::gated`], with each bias that the file has.
+    pub(super) fn maybe_biased_gated(
+        &self,
+        metadata: &Metadata<'_>,
+        activation: Activation,
+    ) -> FeedForward<Named> {
+        let (hidden, width) = (self.sizes.hidden, self.sizes.feed_forward);
+        FeedForward::Gated(Gated {
+            gate: self.maybe_biased(metadata, "ffn_gate", hidden, width),
+            up: self.maybe_biased(metadata, "ffn_up", hidden, width),
+            down: self.maybe_biased(metadata, "ffn_down", width, hidden),
+            activation,
+            cutoff: None,
+        })
+    }
+
         &self,
         ending: &str,
         width: u32,

@@ -6,13 +6,14 @@
 //! transformers; tensor names and the order of Q and K rows (adjacent pairs turn) as llama.cpp's
 //! converter writes them. Llama 3.1 and later carry `rope_freqs.weight`, divisors of the rotary
 //! frequencies that every holder of a layer needs. The first Mistral saw a sliding window; where
-//! the file names it, it is used. There are no biases.
+//! the file names it, it is used. Most models have no biases; others of this name do, of any of the
+//! seven matrices of a layer (Granite Code, Bielik), and no key says which.
 
 use nook_kernels::RopeLayout;
 
 use super::Description;
 use super::builder::{LayerNames, layers, model, rope};
-use super::metadata::{Metadata, Sizes};
+use super::metadata::Metadata;
 use crate::error::Fault;
 use crate::parts::{Activation, Attention, FeedForward, Reach, Routing};
 use crate::shape::CONTEXT_MAX;
@@ -24,8 +25,9 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let experts = metadata.experts()?;
     let reach = window(metadata)?;
     let blocks = layers(&sizes, |layer| {
-        let attention = Attention { reach, ..layer.attention(RopeLayout::Adjacent) };
-        Ok(layer.block(attention, feed_forward(layer, &sizes, experts)))
+        let plain = layer.maybe_biased_attention(metadata, RopeLayout::Adjacent);
+        let attention = Attention { reach, ..plain };
+        Ok(layer.block(attention, feed_forward(metadata, layer, experts)))
     })?;
     Ok(model(&sizes, rope(metadata, &sizes)?, blocks))
 }
@@ -38,15 +40,16 @@ pub(super) fn window(metadata: &Metadata<'_>) -> Result<Reach, Fault> {
     }
 }
 
-/// Dense, or the mixture of Mixtral: softmax, the best few, made to add up to 1.
+/// Dense, with the biases that the file has, or the mixture of Mixtral: softmax, the best few, made
+/// to add up to 1.
 pub(super) fn feed_forward(
+    metadata: &Metadata<'_>,
     layer: LayerNames<'_>,
-    sizes: &Sizes,
     experts: Option<(u32, u32)>,
 ) -> FeedForward<Named> {
     let Some((count, used)) = experts else {
-        return layer.gated(Activation::Silu);
+        return layer.maybe_biased_gated(metadata, Activation::Silu);
     };
     let routing = Routing::softmax(used, true);
-    FeedForward::Mixture(layer.mixture(count, sizes.feed_forward, routing))
+    FeedForward::Mixture(layer.mixture(count, layer.sizes.feed_forward, routing))
 }

@@ -25,8 +25,8 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let experts = metadata.experts()?;
     let residual_scale = residual_scale(metadata, &sizes)?;
     let blocks = layers(&sizes, |layer| {
-        let attention = layer.attention(RopeLayout::Adjacent);
-        let feed_forward = feed_forward(layer, &sizes, experts);
+        let attention = layer.maybe_biased_attention(metadata, RopeLayout::Adjacent);
+        let feed_forward = feed_forward(metadata, layer, experts);
         Ok(Block { residual_scale, ..layer.block(attention, feed_forward) })
     })?;
     let plain = model(&sizes, long_rope(metadata, &sizes)?, blocks);

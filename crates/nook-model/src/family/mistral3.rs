@@ -23,8 +23,9 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let reach = window(metadata)?;
     let temperature = temperature(metadata)?;
     let blocks = layers(&sizes, |layer| {
-        let attention = Attention { reach, temperature, ..layer.attention(RopeLayout::Adjacent) };
-        Ok(layer.block(attention, feed_forward(layer, &sizes, experts)))
+        let plain = layer.maybe_biased_attention(metadata, RopeLayout::Adjacent);
+        let attention = Attention { reach, temperature, ..plain };
+        Ok(layer.block(attention, feed_forward(metadata, layer, experts)))
     })?;
     let mut rope = rope(metadata, &sizes)?;
     let divisor = metadata.positive_unless_zero("rope.scaling.yarn_log_multiplier")?;

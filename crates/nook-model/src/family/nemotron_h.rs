@@ -15,8 +15,7 @@ use super::mamba::Mamba;
 use super::metadata::Metadata;
 use crate::error::Fault;
 use crate::parts::{
-    Activation, Attention, Block, Dense, FeedForward, Linear, Mixer, Mixture, Plain, Routing,
-    SharedExpert,
+    Activation, Attention, Block, Dense, FeedForward, Mixer, Mixture, Plain, Routing, SharedExpert,
 };
 use crate::shape::FEED_FORWARD_MAX;
 use crate::weights::Named;
@@ -82,16 +81,7 @@ fn mixing(layer: LayerNames<'_>, mixer: Mixer<Named>) -> Block<Named> {
 }
 
 fn attention(metadata: &Metadata<'_>, layer: LayerNames<'_>) -> Attention<Named> {
-    let s = layer.sizes;
-    let (query, key) = (s.heads * s.head_dim, s.kv_heads * s.head_dim);
-    Attention {
-        query: maybe_biased(metadata, layer, "attn_q", s.hidden, query),
-        key: maybe_biased(metadata, layer, "attn_k", s.hidden, key),
-        value: Some(maybe_biased(metadata, layer, "attn_v", s.hidden, key)),
-        output: maybe_biased(metadata, layer, "attn_output", query, s.hidden),
-        turn: None,
-        ..layer.attention(RopeLayout::Halves)
-    }
+    Attention { turn: None, ..layer.maybe_biased_attention(metadata, RopeLayout::Halves) }
 }
 
 /// A feed-forward layer without a gate, for tensors whose names end in `ending`.
@@ -103,8 +93,8 @@ fn squared(
 ) -> Plain<Named> {
     let hidden = layer.sizes.hidden;
     Plain {
-        up: maybe_biased(metadata, layer, &format!("ffn_up{ending}"), hidden, width),
-        down: maybe_biased(metadata, layer, &format!("ffn_down{ending}"), width, hidden),
+        up: layer.maybe_biased(metadata, &format!("ffn_up{ending}"), hidden, width),
+        down: layer.maybe_biased(metadata, &format!("ffn_down{ending}"), width, hidden),
         activation: Activation::SquaredRelu,
     }
 }
@@ -120,19 +110,7 @@ fn squared_experts(
         gate: None,
     });
     let gated = mixture(metadata, layer, experts);
-    Mixture { gate: None, shared, activation: Activation::SquaredRelu, ..gated }
-}
-
-/// The matrix `name`, with its bias where the file has one.
-fn maybe_biased(
-    metadata: &Metadata<'_>,
-    layer: LayerNames<'_>,
-    name: &str,
-    columns: u32,
-    rows: u32,
-) -> Linear<Named> {
-    match metadata.has(&layer.tensor(&format!("{name}.bias"))) {
-        true => layer.biased(name, columns, rows),
-        false => layer.linear(name, columns, rows),
-    }
+    // Nothing gates them, so that up is never one matrix with a gate.
+    let up = layer.mixture(experts.count, experts.width, experts.routing).up;
+    Mixture { gate: None, up, shared, activation: Activation::SquaredRelu, ..gated }
 }

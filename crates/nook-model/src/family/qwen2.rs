@@ -20,7 +20,7 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let sizes = metadata.sizes("attention.layer_norm_rms_epsilon")?;
     metadata.check_value_length(&sizes)?;
     let blocks = layers(&sizes, |layer| {
-        let attention = layer.biased_attention(RopeLayout::Halves);
+        let attention = layer.maybe_biased_attention(metadata, RopeLayout::Halves);
         Ok(layer.block(attention, layer.gated(Activation::Silu)))
     })?;
     Ok(model(&sizes, rope(metadata, &sizes)?, blocks))
@@ -39,7 +39,7 @@ pub(super) fn describe_mixture(metadata: &Metadata<'_>) -> Result<Description, F
     let blocks = layers(&sizes, |layer| {
         let plain = layer.mixture(count, width, routing);
         let mixture = Mixture { shared: Some(gated_shared(layer, shared)), ..plain };
-        let attention = layer.biased_attention(RopeLayout::Halves);
+        let attention = layer.maybe_biased_attention(metadata, RopeLayout::Halves);
         Ok(layer.block(attention, FeedForward::Mixture(mixture)))
     })?;
     Ok(model(&sizes, rope(metadata, &sizes)?, blocks))

@@ -269,7 +269,7 @@ fn what_was_released_must_be_loaded_again() {
     session.step(&model, Input::Tokens(&[1]), LogitRows::Last).unwrap();
 }
 
-fn on_card(file: &ModelFile, precision: Precision, part: &ModelPart) -> LoadedModel {
+pub(crate) fn on_card(file: &ModelFile, precision: Precision, part: &ModelPart) -> LoadedModel {
     let options = LoadOptions { threads: 1, precision };
     let model = LoadedModel::new_on(file.clone(), Device::CandleCpu, options);
     let mut model = model.unwrap_or_else(|error| panic!("{error}"));

@@ -91,7 +91,7 @@ fn what_would_be_ignored_is_refused() {
         open_bytes(&bytes).err().map(|error| error.fault)
     };
     assert_eq!(changed(&[], &[]), None);
-    let extra = TensorEntry::new("blk.0.attn_q.bias", &[64], Format::F32);
+    let extra = TensorEntry::new("blk.0.attn_sinks.weight", &[4], Format::F32);
     let tensor = extra.name.clone();
     assert_eq!(changed(&[], &[extra]), Some(Fault::UnreadTensor { tensor }));
     // Experts that are said to be there, and are not.

@@ -352,7 +352,12 @@ fn a_gpu_that_is_not_there_is_refused_and_never_replaced() {
     assert!(said.contains("gpu:63") && said.matches("compute on the CPU").count() == 1, "{said}");
 }
 
-fn on_gpu(gpu: &Gpu, file: &ModelFile, precision: Precision, part: &ModelPart) -> LoadedModel {
+pub(crate) fn on_gpu(
+    gpu: &Gpu,
+    file: &ModelFile,
+    precision: Precision,
+    part: &ModelPart,
+) -> LoadedModel {
     let options = LoadOptions { threads: 1, precision };
     let mut model = LoadedModel::with_gpu(file.clone(), gpu, options).unwrap();
     model.hold(part).unwrap_or_else(|error| panic!("{error}"));

@@ -13,6 +13,7 @@ mod edge;
 mod executors;
 mod families;
 mod fixtures;
+mod forms;
 mod gpu;
 mod gpu_beside;
 mod gpu_newer;

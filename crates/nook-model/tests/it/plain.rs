@@ -41,12 +41,12 @@ type Rows = Vec<Vec<f64>>;
 pub(crate) fn logits(path: &Path, ids: &[u32], numerics: Numerics) -> Vec<f64> {
     let model = Model::read(path, numerics);
     let rows = match model.architecture() {
-        "llama" | "minicpm" | "granite" | "smollm3" => llama::logits(&model, ids),
+        "llama" | "minicpm" | "granite" | "granitemoe" | "smollm3" => llama::logits(&model, ids),
         "gpt-oss" => gpt_oss::logits(&model, ids),
         "lfm2moe" => lfm2::logits(&model, ids),
         "granitehybrid" => granitehybrid::logits(&model, ids),
         "llama4" => llama4::logits(&model, ids),
-        "qwen2" | "qwen3" | "qwen3moe" => qwen::logits(&model, ids),
+        "qwen2" | "qwen2moe" | "qwen3" | "qwen3moe" => qwen::logits(&model, ids),
         "qwen35" => qwen35::logits(&model, ids),
         "gemma" | "gemma2" | "gemma3" => gemma::logits(&model, ids),
         "gemma3n" => gemma3n::logits(&model, ids),

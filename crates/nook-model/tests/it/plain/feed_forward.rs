@@ -44,7 +44,8 @@ pub(super) fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + inner.tanh())
 }
 
-/// `down(activation(gate x) * up x)`, with the tensors of layer `layer` that end with `ending`.
+/// `down(activation(gate x) * up x)`, with the tensors of layer `layer` that end with `ending`, and
+/// their biases where there are any.
 pub(super) fn gated(
     model: &Model,
     layer: usize,
@@ -52,15 +53,15 @@ pub(super) fn gated(
     activation: fn(f64) -> f64,
     x: &Rows,
 ) -> Rows {
-    let name = |part: &str| format!("blk.{layer}.ffn_{part}{ending}.weight");
-    let gate = model.times(&name("gate"), x);
-    let up = model.times(&name("up"), x);
+    let name = |part: &str| format!("blk.{layer}.ffn_{part}{ending}");
+    let gate = model.times_and_any_bias(&name("gate"), x);
+    let up = model.times_and_any_bias(&name("up"), x);
     let inner = |(gate, up): (&Vec<f64>, &Vec<f64>)| {
         let gate: Vec<f64> = gate.iter().copied().map(activation).collect();
         times_each(&gate, up)
     };
     let inner: Rows = gate.iter().zip(&up).map(inner).collect();
-    model.times(&name("down"), &inner)
+    model.times_and_any_bias(&name("down"), &inner)
 }
 
 /// As [`gated`], where gate and up are the first and the second half of one matrix.

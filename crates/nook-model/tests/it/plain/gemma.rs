@@ -20,7 +20,7 @@ pub(super) fn logits(model: &Model, ids: &[u32]) -> Rows {
         attention.scale = 1.0 / ((hidden / attention.heads) as f64).sqrt();
     }
     attention.cap = model.fraction("attn_logit_softcapping").filter(|_| generation == "gemma2");
-    let window = model.number("attention.sliding_window");
+    let window = model.number("attention.sliding_window").filter(|window| *window > 0);
     let global = Rope::of(model, attention.key_dim, Pairs::Halves);
     // Gemma 3's local layers have a base of their own, and no scaling.
     let local = match generation {

@@ -181,6 +181,14 @@ impl Model {
         out
     }
 
+    /// As [`Self::times_and_bias`], where the bias may be missing.
+    pub(crate) fn times_and_any_bias(&self, name: &str, x: &Rows) -> Rows {
+        match self.has(&format!("{name}.bias")) {
+            true => self.times_and_bias(name, x),
+            false => self.times(&format!("{name}.weight"), x),
+        }
+    }
+
     /// Plane `plane` of a tensor of three dimensions, times one vector.
     pub(crate) fn times_plane(&self, name: &str, plane: usize, x: &[f64]) -> Vec<f64> {
         let tensor = self.tensor(name);
