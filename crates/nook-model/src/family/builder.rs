@@ -1,5 +1,7 @@
 //! Builds the pieces that most families share, with the tensor names of GGUF.
 
+use std::ops::Range;
+
 use nook_kernels::{RopeLayout, RopeScaling};
 
 use super::metadata::{Metadata, Sizes};
@@ -262,16 +264,26 @@ pub(super) fn model(
     }
 }
 
-/// The tensors of the layers from `first` on, which predict further tokens: the main pass has no
-/// use for them.
-pub(super) fn predicting(metadata: &Metadata<'_>, first: u32, end: u32) -> Vec<String> {
-    let predicts = |name: &str| {
+/// Takes the layers that predict further tokens out of `sizes`, and names their tensors: they count
+/// in `block_count`, and the main pass has no use for them.
+pub(super) fn pass_over_predicting(
+    metadata: &Metadata<'_>,
+    sizes: &mut Sizes,
+) -> Result<Vec<String>, Fault> {
+    let all_layers = sizes.layers;
+    let predicts = metadata.number("nextn_predict_layers", Some(0), 0..=all_layers - 1)?;
+    sizes.layers = all_layers - predicts;
+    Ok(tensors_of_layers(metadata, sizes.layers..all_layers))
+}
+
+fn tensors_of_layers(metadata: &Metadata<'_>, layers: Range<u32>) -> Vec<String> {
+    let is_meant = |name: &str| {
         let index = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next());
         let index = index.and_then(|index| index.parse::<u32>().ok());
-        index.is_some_and(|index| (first..end).contains(&index))
+        index.is_some_and(|index| layers.contains(&index))
     };
     let names = metadata.header.tensors().iter().map(|tensor| tensor.name.clone());
-    names.filter(|name| predicts(name)).collect()
+    names.filter(|name| is_meant(name)).collect()
 }
 
 /// The rope that the metadata name: scaling, and `rope_freqs.weight` where the file has it.

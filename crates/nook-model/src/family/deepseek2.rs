@@ -1,17 +1,19 @@
-//! DeepSeek-V2 and V3 (DeepSeek, 2024): latent attention and mixtures with shared experts.
+//! DeepSeek-V2 and V3 (DeepSeek, 2024) and GLM-4.7-Flash (Z.ai, 2026): latent attention and
+//! mixtures with shared experts.
 //!
 //! Reference: `DeepseekV2ForCausalLM` and `DeepseekV3ForCausalLM` of Hugging Face transformers.
 //! Newer files hold `attn_k_b` and `attn_v_b` (the absorbed form, one key-value head); older ones
 //! `attn_kv_b`. Small models make queries directly (`attn_q`), larger ones in two steps. The first
 //! layers are dense. With YaRN, what is turned keeps its length and scores grow instead, by the
 //! square of `0.1 * mscale_all_dim * ln(factor) + 1`, of which the file holds `0.1 *
-//! mscale_all_dim` as `yarn_log_multiplier`.
+//! mscale_all_dim` as `yarn_log_multiplier`. Layers that predict further tokens count in
+//! `block_count` and are passed over.
 
 use nook_kernels::rope::yarn_magnitude;
 use nook_kernels::{RopeLayout, RopeScaling};
 
 use super::Description;
-use super::builder::{LayerNames, layers, model, rope};
+use super::builder::{LayerNames, layers, model, pass_over_predicting, rope};
 use super::experts::{experts, mixture};
 use super::metadata::{Metadata, Sizes};
 use crate::error::Fault;
@@ -39,11 +41,12 @@ pub(super) struct Latent {
 
 pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let mut sizes = metadata.sizes("attention.layer_norm_rms_epsilon")?;
+    let passed_over = pass_over_predicting(metadata, &mut sizes)?;
     let rope = rope(metadata, &sizes)?;
     let latent = latent(metadata, &sizes, &rope)?;
     sizes.head_dim = latent.still + latent.turning;
     sizes.rope_dimensions = latent.turning;
-    let experts = experts(metadata, &sizes, Routing::softmax(0, false))?;
+    let experts = experts(metadata, &sizes, usual_routing(metadata, &sizes))?;
     let blocks = layers(&sizes, |layer| {
         let dense = experts.is_none_or(|experts| layer.index < experts.first_layer);
         let feed_forward = match experts {
@@ -55,7 +58,27 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     // Latent attention scales scores where others scale what is turned.
     let magnitude = 1.0;
     let dimensions = latent.turning;
-    Ok(model(&sizes, RopeSpec { magnitude, dimensions, ..rope }, blocks))
+    let plain = model(&sizes, RopeSpec { magnitude, dimensions, ..rope }, blocks);
+    Ok(Description { passed_over, ..plain })
+}
+
+/// How experts are chosen where the file does not say it: older files, and some that other programs
+/// made of newer ones.
+fn usual_routing(metadata: &Metadata<'_>, sizes: &Sizes) -> Routing {
+    let has_bias = |index| metadata.has(&format!("blk.{index}.exp_probs_b.bias"));
+    let biased = (0..sizes.layers).any(has_bias);
+    match biased || is_glm_flash(sizes.layers, sizes.vocabulary) {
+        true => Routing::sigmoid(0, false),
+        false => Routing::softmax(0, false),
+    }
+}
+
+/// Whether a model without the key is GLM-4.7-Flash. This is llama.cpp's rule, which goes by sizes
+/// alone. A bias of the choice says the same of any size: only models that choose by sigmoids have
+/// one (DeepSeek-V3 and its kin, GLM-4.7-Flash), and those that choose by a softmax (DeepSeek-V2
+/// and its kin) have none.
+fn is_glm_flash(layers: u32, vocabulary: u32) -> bool {
+    matches!(layers, 47 | 48) && vocabulary == 154_880
 }
 
 fn latent(metadata: &Metadata<'_>, sizes: &Sizes, rope: &RopeSpec<Named>) -> Result<Latent, Fault> {
@@ -128,5 +151,23 @@ pub(super) fn attention(layer: LayerNames<'_>, latent: Latent) -> Mla<Named> {
         rank: rank as usize,
         scale,
         turn: Turn { rope: 0, layout },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glm_flash_is_known_by_its_layers_and_its_vocabulary() {
+        for (layers, vocabulary, expected) in [
+            (47, 154_880, true),
+            (48, 154_880, true),
+            (46, 154_880, false),
+            (49, 154_880, false),
+            (47, 129_280, false),
+        ] {
+            assert_eq!(is_glm_flash(layers, vocabulary), expected, "{layers} {vocabulary}");
+        }
     }
 }

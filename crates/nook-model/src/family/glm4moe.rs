@@ -9,7 +9,7 @@
 use nook_kernels::RopeLayout;
 
 use super::Description;
-use super::builder::{LayerNames, layers, model, predicting, rope};
+use super::builder::{LayerNames, layers, model, pass_over_predicting, rope};
 use super::experts::{experts, mixture};
 use super::metadata::Metadata;
 use crate::error::Fault;
@@ -19,9 +19,7 @@ use crate::weights::Named;
 pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let mut sizes = metadata.sizes("attention.layer_norm_rms_epsilon")?;
     metadata.check_value_length(&sizes)?;
-    let all_layers = sizes.layers;
-    let predicts = metadata.number("nextn_predict_layers", Some(0), 0..=all_layers - 1)?;
-    sizes.layers = all_layers - predicts;
+    let passed_over = pass_over_predicting(metadata, &mut sizes)?;
     let Some(experts) = experts(metadata, &sizes, Routing::sigmoid(0, true))? else {
         return Err(metadata.bad("expert_count", 0, "1 or more"));
     };
@@ -36,7 +34,6 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
             ..layer.block(attention(metadata, layer), feed_forward)
         })
     })?;
-    let passed_over = predicting(metadata, sizes.layers, all_layers);
     Ok(Description { passed_over, ..model(&sizes, rope(metadata, &sizes)?, blocks) })
 }
 

@@ -135,6 +135,18 @@ impl<'a> Metadata<'a> {
         Ok(list.iter().map(|number| number.is_finite().then_some(*number)).collect())
     }
 
+    /// Whether the file says how pairs are shared among time, height and width: models that see
+    /// pictures. As in llama.cpp, four numbers, of which the first two are above 0.
+    pub(super) fn has_sections(&self) -> Result<bool, Fault> {
+        let key = self.key("rope.dimension_sections");
+        match self.header.value(&key) {
+            Some(Value::Signeds(list)) if list.len() == 4 => Ok(list[0] > 0 && list[1] > 0),
+            Some(Value::Unsigneds(list)) if list.len() == 4 => Ok(list[0] > 0 && list[1] > 0),
+            Some(other) => Err(bad(&key, other.summary(), "four whole numbers")),
+            None => Ok(false),
+        }
+    }
+
     fn check_list(&self, key: &str, length: usize, layers: u32) -> Result<(), Fault> {
         if length == layers as usize {
             return Ok(());
@@ -277,16 +289,14 @@ impl<'a> Metadata<'a> {
     }
 
     /// How frequencies are scaled: none, linear or YaRN, and the magnitude that YaRN brings where
-    /// the file names none (the factor that its authors found, `0.1 ln(factor) + 1`).
+    /// the file names none (the factor that its authors found, `0.1 ln(factor) + 1`). Without a
+    /// kind it is linear, as in llama.cpp: older files hold a factor alone.
     pub(super) fn rope_scaling(&self, sizes: &Sizes) -> Result<(RopeScaling, f32), Fault> {
         let kind_key = self.key("rope.scaling.type");
         let attention = self.positive("rope.scaling.attn_factor")?.unwrap_or(1.0);
-        match self.header.text(&kind_key)?.unwrap_or("none") {
+        match self.header.text(&kind_key)?.unwrap_or("linear") {
             "none" => Ok((RopeScaling::None, attention)),
-            "linear" => {
-                let factor = self.required_positive("rope.scaling.factor")?;
-                Ok((RopeScaling::Linear { factor }, attention))
-            }
+            "linear" => Ok((self.linear_scaling()?, attention)),
             "yarn" => {
                 let factor = self.required_positive("rope.scaling.factor")?;
                 let name = "rope.scaling.original_context_length";
@@ -304,6 +314,16 @@ impl<'a> Metadata<'a> {
             }
             other => Err(bad(&kind_key, other, "none, linear or yarn")),
         }
+    }
+
+    /// Positions divided by a factor, under its key or under the one of older files; 0 and 1 are
+    /// none.
+    fn linear_scaling(&self) -> Result<RopeScaling, Fault> {
+        let (name, old_name) = ("rope.scaling.factor", "rope.scale_linear");
+        let is_new = self.header.value(&self.key(name)).is_some();
+        let factor = self.positive_unless_zero(if is_new { name } else { old_name })?;
+        let factor = factor.filter(|factor| *factor != 1.0);
+        Ok(factor.map_or(RopeScaling::None, |factor| RopeScaling::Linear { factor }))
     }
 
     /// Numbers in a head: named by the file, or the width shared by the heads.

@@ -4,12 +4,14 @@
 //! Reference: `NemotronHForCausalLM` of Hugging Face transformers. A layer with key-value heads is
 //! attention, one with a feed-forward width is that, any other is one of Mamba-2. Feed-forward
 //! layers have no gate and square what is above 0. With experts, these are chosen by a sigmoid and a
-//! bias and weighed by the sigmoid alone; beside them is a shared one of a width of its own.
+//! bias and weighed by the sigmoid alone; beside them is a shared one of a width of its own. Layers
+//! that predict further tokens count in `block_count` and in the lists by layer, and are passed
+//! over.
 
 use nook_kernels::RopeLayout;
 
 use super::Description;
-use super::builder::{LayerNames, layers, model, rope};
+use super::builder::{LayerNames, layers, model, pass_over_predicting, rope};
 use super::experts::{Experts, experts, mixture};
 use super::mamba::Mamba;
 use super::metadata::Metadata;
@@ -25,8 +27,9 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     // The norms are those of the first key; published files name the second.
     let named = metadata.header.value(&metadata.key(root_mean_square)).is_some();
     let epsilon = if named { root_mean_square } else { "attention.layer_norm_epsilon" };
-    let (sizes, varied) = metadata.varied_sizes(epsilon)?;
+    let (mut sizes, varied) = metadata.varied_sizes(epsilon)?;
     metadata.check_value_length(&sizes)?;
+    let passed_over = pass_over_predicting(metadata, &mut sizes)?;
     let experts = experts(metadata, &sizes, Routing::sigmoid(0, true))?;
     let name = "expert_shared_feed_forward_length";
     let shared = metadata.number(name, Some(0), 0..=FEED_FORWARD_MAX)?;
@@ -52,10 +55,9 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
             ..nothing()
         })
     })?;
-    let mut description = model(&sizes, rope(metadata, &sizes)?, blocks);
     // Nothing turns.
-    description.ropes.clear();
-    Ok(description)
+    let ropes = Vec::new();
+    Ok(Description { ropes, passed_over, ..model(&sizes, rope(metadata, &sizes)?, blocks) })
 }
 
 /// A layer without parts.

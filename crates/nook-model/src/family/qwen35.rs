@@ -11,7 +11,7 @@
 use nook_kernels::RopeLayout;
 
 use super::Description;
-use super::builder::{LayerNames, layers, model, predicting, rope};
+use super::builder::{LayerNames, layers, model, pass_over_predicting, rope};
 use super::metadata::{Metadata, Sizes};
 use crate::error::Fault;
 use crate::parts::{
@@ -80,8 +80,7 @@ fn build(
 ) -> Result<Description, Fault> {
     metadata.check_value_length(&sizes)?;
     let all_layers = sizes.layers;
-    let predicts = metadata.number("nextn_predict_layers", Some(0), 0..=all_layers - 1)?;
-    sizes.layers = all_layers - predicts;
+    let passed_over = pass_over_predicting(metadata, &mut sizes)?;
     let interval =
         metadata.number("full_attention_interval", Some(INTERVAL_USUAL), 1..=LAYERS_MAX)?;
     let recurrent = metadata.truths("attention.recurrent_layers", all_layers)?;
@@ -99,9 +98,7 @@ fn build(
         let block = layer.mixed_block(mixer, feed_forward(layer));
         Ok(Block { feed_forward_norm: Some(norm), ..block })
     })?;
-    let mut description = model(&sizes, rope(metadata, &sizes)?, blocks);
-    description.passed_over = predicting(metadata, sizes.layers, all_layers);
-    Ok(description)
+    Ok(Description { passed_over, ..model(&sizes, rope(metadata, &sizes)?, blocks) })
 }
 
 fn net(metadata: &Metadata<'_>, sharing: KeyHeads) -> Result<Net, Fault> {

@@ -8,7 +8,10 @@
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 
 mod biases;
+mod predicting;
 mod remade;
+mod rope;
+mod routing;
 
 use nook_kernels::Format;
 use nook_model::gguf::Value;
