@@ -3,7 +3,8 @@
 //!
 //! Reference: `Gemma3ForCausalLM` of Hugging Face transformers. Layers with a window turn with base
 //! 10,000 and unscaled positions; the base and the scaling that the file names are those of the
-//! others. Every sixth layer sees everything. Scores as in Gemma 2; its 27B model has 62 layers.
+//! others. Every sixth layer sees everything, and all layers do where the file names no window
+//! (Rnj-1, Essential AI 2025). Scores as in Gemma 2; its 27B model has 62 layers.
 
 use nook_kernels::{RopeLayout, RopeScaling};
 
@@ -26,15 +27,11 @@ const PATTERN_USUAL: u32 = 6;
 
 pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
     let sizes = sizes(metadata)?;
-    let window = metadata.number("attention.sliding_window", None, 1..=CONTEXT_MAX)?;
-    let pattern = metadata.number(
-        "attention.sliding_window_pattern",
-        Some(PATTERN_USUAL),
-        1..=sizes.layers.max(PATTERN_USUAL),
-    )?;
+    let window = metadata.number("attention.sliding_window", Some(0), 0..=CONTEXT_MAX)?;
+    let pattern = pattern(metadata, sizes.layers)?;
     let scale = scale(&sizes, LAYERS_27B);
     let blocks = layers(&sizes, |layer| {
-        let slides = !(layer.index + 1).is_multiple_of(pattern);
+        let slides = window > 0 && !(layer.index + 1).is_multiple_of(pattern);
         let attention = Attention {
             scale,
             reach: if slides { Reach::Window(window) } else { Reach::All },
@@ -48,14 +45,26 @@ pub(super) fn describe(metadata: &Metadata<'_>) -> Result<Description, Fault> {
         })
     })?;
     let mut plain = model(&sizes, rope(metadata, &sizes)?, blocks);
-    plain.ropes.push(RopeSpec {
-        base: metadata.rope_base("rope.freq_base_swa")?.unwrap_or(WINDOW_ROPE_BASE),
-        dimensions: sizes.rope_dimensions,
-        scaling: RopeScaling::None,
-        magnitude: 1.0,
-        factors: Factors::None,
-    });
+    if window > 0 {
+        plain.ropes.push(RopeSpec {
+            base: metadata.rope_base("rope.freq_base_swa")?.unwrap_or(WINDOW_ROPE_BASE),
+            dimensions: sizes.rope_dimensions,
+            scaling: RopeScaling::None,
+            magnitude: 1.0,
+            factors: Factors::None,
+        });
+    }
     let soft_cap = metadata.positive("final_logit_softcapping")?;
     let head = HeadSpec { soft_cap, ..plain.head };
     Ok(scaled(&sizes, Description { head, ..plain }))
+}
+
+/// Of so many layers the last sees everything. A list by layer, which some files have, counts as
+/// none: llama.cpp does not read it for this family, and the published models have one pattern.
+fn pattern(metadata: &Metadata<'_>, layers: u32) -> Result<u32, Fault> {
+    let name = "attention.sliding_window_pattern";
+    match metadata.header.value(&metadata.key(name)) {
+        Some(value) if value.is_list() => Ok(PATTERN_USUAL),
+        _ => metadata.number(name, Some(PATTERN_USUAL), 1..=layers.max(PATTERN_USUAL)),
+    }
 }
