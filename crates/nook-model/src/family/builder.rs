@@ -47,8 +47,6 @@ impl LayerNames<'_> {
         Linear { matrix: self.matrix(name, columns, rows), bias: Some(bias) }
     }
 
-    /// A root mean square norm.
-    pub(super) fn norm(&self, name: &str, width: u32) -> Norm<Named> {
     /// The matrix `name`, with its bias where the file has one.
     pub(super) fn maybe_biased(
         &self,
@@ -63,6 +61,8 @@ impl LayerNames<'_> {
         }
     }
 
+    /// A root mean square norm.
+    pub(super) fn norm(&self, name: &str, width: u32) -> Norm<Named> {
         Norm::rms(self.tensor(&format!("{name}.weight")), width, self.sizes.epsilon)
     }
 
@@ -104,8 +104,6 @@ impl LayerNames<'_> {
         }
     }
 
-    /// As [`Self::attention`], with norms of query heads and key heads before they turn.
-    pub(super) fn normed_attention(&self, layout: RopeLayout) -> Attention<Named> {
     /// As [`Self::attention`], with each bias that the file has: no key says which there are.
     pub(super) fn maybe_biased_attention(
         &self,
@@ -123,6 +121,8 @@ impl LayerNames<'_> {
         }
     }
 
+    /// As [`Self::attention`], with norms of query heads and key heads before they turn.
+    pub(super) fn normed_attention(&self, layout: RopeLayout) -> Attention<Named> {
         Attention {
             query_norm: Some(self.norm("attn_q_norm", self.sizes.head_dim)),
             key_norm: Some(self.norm("attn_k_norm", self.sizes.head_dim)),
@@ -135,8 +135,6 @@ impl LayerNames<'_> {
         FeedForward::Gated(self.gated_named("", self.sizes.feed_forward, activation))
     }
 
-    /// As [`Self::gated`], of `width`, for tensors whose names end in `ending`.
-    pub(super) fn gated_named(
     /// As [`Self::gated`], with each bias that the file has.
     pub(super) fn maybe_biased_gated(
         &self,
@@ -153,6 +151,8 @@ impl LayerNames<'_> {
         })
     }
 
+    /// As [`Self::gated`], of `width`, for tensors whose names end in `ending`.
+    pub(super) fn gated_named(
         &self,
         ending: &str,
         width: u32,
@@ -198,6 +198,24 @@ impl LayerNames<'_> {
             routing,
             shared: None,
         }
+    }
+
+    /// As [`Self::mixture`]; gate and up of each expert may be one matrix, the gate first, as
+    /// llama.cpp's converter makes them with `--fuse-gate-up-exps`.
+    pub(super) fn maybe_fused_mixture(
+        &self,
+        metadata: &Metadata<'_>,
+        experts: u32,
+        width: u32,
+        routing: Routing,
+    ) -> Mixture<Named> {
+        let plain = self.mixture(experts, width, routing);
+        let name = self.tensor("ffn_gate_up_exps.weight");
+        if !metadata.has(&name) {
+            return plain;
+        }
+        let both = StackSpec::new(name, self.sizes.hidden, 2 * width, experts);
+        Mixture { gate: Some(both.part(0, width)), up: both.part(width, width), ..plain }
     }
 
     /// A layer with a norm before each part, as in Llama.

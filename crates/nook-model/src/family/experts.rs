@@ -29,7 +29,7 @@ pub(super) fn experts(
         return Ok(None);
     };
     let scores = match metadata.number("expert_gating_func", Some(0), 0..=u32::MAX)? {
-        // 0 stands in files from before the key meant anything.
+        // 0 stands in files from before the key meant anything, and counts as no key in llama.cpp.
         0 => usual.scores,
         1 => Scores::Softmax,
         2 => Scores::Sigmoid,
@@ -77,6 +77,6 @@ pub(super) fn mixture(
         let expert = Dense::Gated(layer.gated_named("_shexp", width, Activation::Silu));
         SharedExpert { expert, gate: None }
     });
-    let plain = layer.mixture(experts.count, experts.width, experts.routing);
+    let plain = layer.maybe_fused_mixture(metadata, experts.count, experts.width, experts.routing);
     Mixture { choice_bias, shared, ..plain }
 }

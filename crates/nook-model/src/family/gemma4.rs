@@ -27,7 +27,7 @@ use crate::parts::{
     LayerInputs, Linear, Mixer, Mixture, Norm, Reach, RopeSpec, Routing, SharedAttention, Turn,
 };
 use crate::shape::{CONTEXT_MAX, FEED_FORWARD_MAX, HEAD_DIM_MAX};
-use crate::weights::{MatrixSpec, Named, StackSpec};
+use crate::weights::{MatrixSpec, Named};
 
 /// Rotary base of the layers with a window, where the file names none.
 pub(super) const WINDOW_ROPE_BASE: f32 = 10_000.0;
@@ -234,7 +234,7 @@ fn block(metadata: &Metadata<'_>, layer: LayerNames<'_>, kind: Kind) -> Block<Na
                 ),
                 router_scale: 1.0 / (hidden as f32).sqrt(),
                 mixture_norm: layer.norm("pre_ffw_norm_2", hidden),
-                mixture: mixture(layer, experts),
+                mixture: mixture(metadata, layer, experts),
                 mixture_post_norm: layer.norm("post_ffw_norm_2", hidden),
             };
             let block = layer.mixed_block(mixer, FeedForward::Beside(both));
@@ -262,16 +262,12 @@ pub(super) fn layer_input(layer: LayerNames<'_>, width: u32) -> LayerInput<Named
     }
 }
 
-/// Gate and up of each expert are one matrix, the gate first.
-fn mixture(layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
+fn mixture(metadata: &Metadata<'_>, layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
     let Experts { count, used, width } = experts;
-    let name = layer.tensor("ffn_gate_up_exps.weight");
-    let both = StackSpec::new(name, layer.sizes.hidden, 2 * width, count);
+    let routing = Routing::softmax(used, true);
     Mixture {
-        gate: Some(both.part(0, width)),
-        up: both.part(width, width),
         weight_scales: Some(layer.vector("ffn_down_exps.scale", count)),
         activation: Activation::GeluTanh,
-        ..layer.mixture(count, width, Routing::softmax(used, true))
+        ..layer.maybe_fused_mixture(metadata, count, width, routing)
     }
 }

@@ -2,9 +2,11 @@
 //! queries, keys and values, and halves that turn.
 //!
 //! Reference: `Qwen2ForCausalLM` and `Qwen2MoeForCausalLM` of Hugging Face transformers. The biases
-//! are in no metadata: every layer must have them. Long contexts come by YaRN where the file names
-//! it. The mixture does not make weights add up to 1, and a sigmoid gates its shared expert; no key
-//! says so.
+//! are in no metadata, and some models of this form have none. Long contexts come by YaRN where the
+//! file names it. The mixture does not make weights add up to 1, and a sigmoid gates its shared
+//! expert; no key says so. Where the file does not name them, the width of an expert is that of a
+//! layer divided by the experts used, and that of the shared expert is that of a layer, as in
+//! llama.cpp.
 
 use nook_kernels::RopeLayout;
 
@@ -30,10 +32,16 @@ pub(super) fn describe_mixture(metadata: &Metadata<'_>) -> Result<Description, F
     let Some((count, used)) = metadata.experts()? else {
         return Err(metadata.bad("expert_count", 0, "1 or more"));
     };
-    let width = metadata.number("expert_feed_forward_length", None, 1..=FEED_FORWARD_MAX)?;
-    let name = "expert_shared_feed_forward_length";
-    let shared = metadata.number(name, None, 1..=FEED_FORWARD_MAX)?;
-    let sizes = metadata.sizes_or("attention.layer_norm_rms_epsilon", Some(width))?;
+    let named = |name| metadata.number(name, Some(0), 0..=FEED_FORWARD_MAX);
+    let own = Some(named("expert_feed_forward_length")?).filter(|width| *width > 0);
+    let shared = named("expert_shared_feed_forward_length")?;
+    let sizes = metadata.sizes_or("attention.layer_norm_rms_epsilon", own)?;
+    let width = own.unwrap_or(sizes.feed_forward / used);
+    let shared = if shared > 0 { shared } else { sizes.feed_forward };
+    if width == 0 {
+        let expected = format!("at least {used}, the experts that are used");
+        return Err(metadata.bad("feed_forward_length", sizes.feed_forward, expected));
+    }
     metadata.check_value_length(&sizes)?;
     let routing = Routing::softmax(used, false);
     let blocks = layers(&sizes, |layer| {

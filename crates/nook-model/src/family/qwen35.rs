@@ -69,7 +69,7 @@ fn mixtures(metadata: &Metadata<'_>, sharing: KeyHeads) -> Result<Description, F
     let shared = metadata.number(name, Some(width), 1..=FEED_FORWARD_MAX)?;
     let sizes = metadata.sizes_or("attention.layer_norm_rms_epsilon", Some(width))?;
     let experts = Experts { count, used, width, shared };
-    build(metadata, sizes, sharing, |layer| FeedForward::Mixture(mixture(layer, experts)))
+    build(metadata, sizes, sharing, |layer| FeedForward::Mixture(mixture(metadata, layer, experts)))
 }
 
 fn build(
@@ -171,9 +171,23 @@ fn delta(layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
     }
 }
 
-fn mixture(layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
+/// What is convolved, and the gate, in the first files of Qwen3-Next: one matrix, key head by key
+/// head its query, its key, the values of its value heads, and their gates.
+fn first_layout(layer: LayerNames<'_>, net: Net) -> (Linear<Named>, Linear<Named>) {
+    let Net { dim, key_heads, value_heads, .. } = net;
+    let shared_by = value_heads / key_heads * dim;
+    let period = 2 * (dim + shared_by);
+    let all = layer.matrix("ssm_in", layer.sizes.hidden, key_heads * period);
+    let part = |first, count| all.interleaved(period, first, count);
+    let parts = [part(0, dim), part(dim, dim), part(2 * dim, shared_by)];
+    let runs = parts.into_iter().flat_map(|part| part.runs).collect();
+    let mixed = MatrixSpec { runs, ..all.clone() };
+    (Linear::new(mixed), Linear::new(part(2 * dim + shared_by, shared_by)))
+}
+
+fn mixture(metadata: &Metadata<'_>, layer: LayerNames<'_>, experts: Experts) -> Mixture<Named> {
     let routing = Routing::softmax(experts.used, true);
-    let plain = layer.mixture(experts.count, experts.width, routing);
+    let plain = layer.maybe_fused_mixture(metadata, experts.count, experts.width, routing);
     Mixture { shared: Some(gated_shared(layer, experts.shared)), ..plain }
 }
 

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, reason = "test code outside `#[test]` functions")]
 
 mod biases;
+mod experts;
 mod gemma3;
 mod granite;
 mod predicting;
