@@ -6,7 +6,8 @@
 //! holds `-exp(A_log)`; norms are already `1 + w`; `post_attention_norm` is the norm before the
 //! feed-forward layer. A part of each head turns, in halves; the rotary sections are for pictures,
 //! and of a text all positions are equal. Layers that predict further tokens count in `block_count`
-//! and are passed over. The mixture renormalises, and a sigmoid gates its shared expert.
+//! and are passed over. The first files of Qwen3-Next hold `ssm_in` in place of `attn_qkv` and
+//! `attn_gate`. The mixture renormalises, and a sigmoid gates its shared expert.
 
 use nook_kernels::RopeLayout;
 
@@ -91,7 +92,7 @@ fn build(
             None => !(layer.index + 1).is_multiple_of(interval),
         };
         let mixer = match recurrent {
-            true => Mixer::Delta(delta(layer, net)),
+            true => Mixer::Delta(delta(metadata, layer, net)),
             false => Mixer::Attention(attention(layer)),
         };
         let norm = layer.norm("post_attention_norm", sizes.hidden);
@@ -131,7 +132,7 @@ fn attention(layer: LayerNames<'_>) -> Attention<Named> {
     }
 }
 
-fn delta(layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
+fn delta(metadata: &Metadata<'_>, layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
     let Net { dim, key_heads, value_heads, sharing, kernel } = net;
     let hidden = layer.sizes.hidden;
     let (keys, values) = (dim * key_heads, dim * value_heads);
@@ -149,9 +150,15 @@ fn delta(layer: LayerNames<'_>, net: Net) -> GatedDelta<Named> {
             (part(0), part(shared_by))
         }
     };
+    let is_first = sharing == KeyHeads::Grouped && metadata.has(&layer.tensor("ssm_in.weight"));
+    let (mixed, gate) = if is_first {
+        first_layout(layer, net)
+    } else {
+        (layer.linear("attn_qkv", hidden, channels), layer.linear("attn_gate", hidden, values))
+    };
     GatedDelta {
-        mixed: layer.linear("attn_qkv", hidden, channels),
-        gate: layer.linear("attn_gate", hidden, values),
+        mixed,
+        gate,
         beta,
         alpha,
         convolution: VectorSpec {

@@ -12,6 +12,7 @@ mod experts;
 mod gemma3;
 mod granite;
 mod predicting;
+mod qwen3next;
 mod remade;
 mod rope;
 mod routing;
