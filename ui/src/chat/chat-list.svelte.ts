@@ -109,7 +109,11 @@ export class ChatList {
 
   async #moveAll(folder: string, name: string): Promise<boolean> {
     const inside = this.inFolder(folder);
-    return this.#change(this.#backend.renameFolder(folder, name), () => { for (const id of inside) this.#note(id, { folder: name }); });
+    return this.#change(this.#backend.renameFolder(folder, name), () => {
+      for (const id of inside) this.#note(id, { folder: name });
+      // Before the list says so: its rows stay then, also under somebody's pointer.
+      if (name !== '' && this.opened.has(folder)) this.opened.add(name);
+    });
   }
 
   /** The chats in a folder, those too that are pinned, put away or not found by a search. */

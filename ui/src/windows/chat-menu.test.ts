@@ -188,7 +188,7 @@ it('stays where it is when it cannot be put away, and says why', async () => {
   vi.spyOn(backend, 'archiveConversation').mockRejectedValue(new Error('The disk is full.'));
   await openMenu();
   await user.click(screen.getByTestId('menu-archive'));
-  expect((await screen.findAllByRole('alert')).map((one) => one.textContent)).toContain('The disk is full.');
+  expect((await screen.findByRole('alert')).textContent).toContain('The disk is full.');
   expect(state.desk.current.id).toBe(id);
 });
 

@@ -9,7 +9,8 @@ const SOUP = 'Soup with what is left';
 
 async function toSheet(title: string): Promise<void> {
   await user.click(screen.getByTitle(title));
-  await user.click(await screen.findByTestId('chat-menu'));
+  (await screen.findByTestId('chat-menu')).focus();
+  await user.keyboard('{Enter}');
   await user.click(await screen.findByTestId('menu-folder'));
   await screen.findByTestId('folder-sheet');
 }
@@ -21,7 +22,7 @@ async function intoNew(title: string, folder: string): Promise<void> {
   await vi.waitFor(() => { expect(inside(folder)).toContain(title); });
 }
 
-const folderOf = (name: string) => screen.queryAllByTestId('folder').find((one) => within(one).queryByRole('heading', { name }));
+const folderOf = (name: string) => screen.queryAllByTestId('folder').find((one) => one.querySelector<HTMLElement>('[data-folder]')?.dataset['folder'] === name);
 
 const isOpen = (name: string) => folderOf(name)?.querySelector('[aria-expanded]')?.getAttribute('aria-expanded') === 'true';
 
@@ -155,6 +156,6 @@ it('leaves the chat where it is when the house refuses, and says why', async () 
   vi.spyOn(backend, 'fileConversation').mockRejectedValue(new Error('The disk is full.'));
   await toSheet(LEAVES);
   await user.type(screen.getByTestId('folder-name'), 'School{Enter}');
-  expect((await screen.findAllByRole('alert')).map((one) => one.textContent)).toContain('The disk is full.');
+  expect((await screen.findByRole('alert')).textContent).toContain('The disk is full.');
   expect(screen.queryByTestId('folder')).toBeNull();
 });

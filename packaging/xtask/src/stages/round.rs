@@ -5,7 +5,7 @@
 //! than the list has come to it, so that what it needs is there.
 
 use std::sync::OnceLock;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -59,7 +59,7 @@ impl Round {
 
     fn in_two_rows(&self, chosen: &[&'static Stage]) -> Vec<Ended> {
         std::thread::scope(|scope| {
-            let (sender, receiver) = channel();
+            let (sender, receiver) = sync_channel(chosen.len());
             let beside = scope.spawn(move || self.row_beside(&receiver));
             let mut ended = Vec::new();
             for stage in chosen {
