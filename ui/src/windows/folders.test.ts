@@ -19,7 +19,7 @@ async function toSheet(title: string): Promise<void> {
 async function intoNew(title: string, folder: string): Promise<void> {
   await toSheet(title);
   await user.type(screen.getByTestId('folder-name'), `${folder}{Enter}`);
-  await vi.waitFor(() => { expect(inside(folder)).toContain(title); });
+  await vi.waitFor(() => { expect(inside(folder.trim())).toContain(title); });
 }
 
 const folderOf = (name: string) => screen.queryAllByTestId('folder').find((one) => one.querySelector<HTMLElement>('[data-folder]')?.dataset['folder'] === name);
