@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_guest_does_not_hear_where_a_file_lies() {
-        let sentence = "/home/somebody/models/qwen.gguf is damaged.".to_owned();
+        let sentence = "/data/models/qwen.gguf is damaged.".to_owned();
         let refused = worker_error(WorkerError::Refused { code: ErrorCode::BadModel, sentence });
         assert_eq!(refused, error(ErrorCode::BadModel, ""));
         assert_eq!(worker_error(WorkerError::Gone), error(ErrorCode::WorkerCrashed, ""));
