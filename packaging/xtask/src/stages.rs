@@ -67,7 +67,7 @@ struct Stage {
     about: &'static str,
     /// Stages without which this one cannot run; they run first even when not asked for.
     needs: &'static [&'static str],
-    /// It mostly waits, and runs beside those that follow.
+    /// It waits for a part of its time, and runs beside those that follow.
     beside: bool,
     run: fn(&Round) -> Ending,
 }
@@ -114,7 +114,7 @@ const fn stage(
     Stage { name, about, needs, beside: false, run }
 }
 
-/// A stage that mostly waits.
+/// A stage that runs beside those that follow.
 const fn beside(
     name: &'static str,
     about: &'static str,

@@ -1,6 +1,8 @@
 /** Promises of `facts.ts` and `week.ts`: what is told is said in words, what is not told has no line and no number. */
 import { expect, it } from 'vitest';
+import { FakeBackend } from '../backend/fake';
 import type { FactsView } from '../generated/FactsView';
+import { facts } from './device';
 import { factsOf, gainText, hardware, powerOf } from './facts';
 import { calendarDayOf, weekOf, wordsOf } from '../kit/week/week';
 
@@ -32,6 +34,13 @@ it('says what a computer brings, used or not, and where nothing goes without it'
   expect(gainText(gain, true)).toBe('14 words/s with it, 5.1 without.');
   expect(gainText(gain, false)).toBe('With it: 14 words/s. Without it: 5.1.');
   expect(gainText({ ...gain, without_it: null }, true)).toBe('14 words/s with it. Without it there is not enough memory.');
+});
+
+it('says in words, not in tokens, what a cable would bring', () => {
+  const [device] = new FakeBackend({ tokenMs: 0 }).house.devices.filter(({ way }) => way !== null);
+  if (!device?.way) throw new Error('the household has a device with a way');
+  const way = { ...device.way, by_cable: { device_id: 'a', device: 'Attic', tokens_per_second_now: 10, tokens_per_second_then: 24 } };
+  expect(facts({ ...device, way }, 0)).toContainEqual({ name: 'On a cable', value: expect.stringMatching(/: 7\.5 → 18 words/) as string });
 });
 
 it('shows seven days, the last of them today, and a bar for each on which something was computed', () => {

@@ -1,5 +1,5 @@
 /** Promises of the pages beside the chat, as people use them, against the fake household; and that every page has names and roles. */
-import { screen, within } from '@testing-library/svelte';
+import { fireEvent, screen, within } from '@testing-library/svelte';
 import axe from 'axe-core';
 import { tick } from 'svelte';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
@@ -409,6 +409,12 @@ describe('the first start', () => {
     await user.click(within(when).getByTestId('pause-on-battery'));
     await user.click(within(when).getByTestId('quiet-hours'));
     expect(backend.house.settings.values).toMatchObject({ 'distributed_inference.host.pause.on_battery': false, 'distributed_inference.host.pause.quiet_hours': '22:00-07:00' });
+    const from = within(when).getByTestId<HTMLInputElement>('quiet-from');
+    await fireEvent.change(from, { target: { value: '07:00' } });
+    await vi.waitFor(() => { expect(from.value, 'a part of no length is none').toBe('22:00'); });
+    vi.spyOn(backend, 'changeSetting').mockRejectedValueOnce(new Error('The settings cannot be written.'));
+    await fireEvent.change(from, { target: { value: '21:00' } });
+    await vi.waitFor(() => { expect(from.value, 'what was refused').toBe('22:00'); });
     const login = await screen.findByTestId('autostart');
     expect(login.getAttribute('aria-checked')).toBe('false');
     expect(await backend.autostart()).toBe(false);

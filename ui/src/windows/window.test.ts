@@ -264,6 +264,16 @@ describe('devices', () => {
     expect((await screen.findByTestId('join-done')).textContent).toContain(known?.name);
   });
 
+  it('does not say that a code is on a screen which shows none', async () => {
+    const [first] = backend.house.devices.filter((device) => !device.paired && !device.pairing);
+    backend.change((house) => { house.devices = house.devices.filter((device) => device.paired || device.id === first?.id); });
+    await user.click(screen.getByRole('button', { name: `Pair with ${first?.name ?? ''}` }));
+    await user.click(await screen.findByTestId('type-here'));
+    expect(screen.getByTestId('pairing').textContent).toContain('It shows no code yet.');
+    backend.change((house) => { for (const device of house.devices) if (device.id === first?.id) device.pairing = true; });
+    await vi.waitFor(() => { expect(screen.getByTestId('pairing').textContent).toContain('It is on the screen there.'); });
+  });
+
   it('offers a computer that was paired before, has forgotten it and shows a code', async () => {
     backend.change((house) => { Object.assign(house.devices.find((device) => device.paired) ?? {}, { pairing: true, connected: false }); });
     await user.click(screen.getByTestId('add-device'));

@@ -22,8 +22,11 @@ use nook_model::gguf::Value;
 use nook_model::synthetic::{Family, Recipe};
 use nook_model::{Fault, ModelFile, Precision};
 
+use crate::card::on_card;
+use crate::executors::{self, CHUNKS, on_cpu, relative, run, whole};
 use crate::families::{bits, prompt};
 use crate::fixtures::{load_in, logits};
+use crate::gpu::{gpu, on_gpu};
 use crate::plain::{self, Numerics, relative_worst};
 use remade::Remade;
 
@@ -54,6 +57,21 @@ fn off(file: &Remade) -> f64 {
     let path = file.write_in(folder.path());
     let got = logits(&load_in(Precision::Full, &path, 1), &prompt(1));
     relative_worst(&got, &plain::logits(&path, &prompt(1), Numerics::exact(512)))
+}
+
+/// The logits of `file` on candle, and on a GPU where there is one, are those of the CPU.
+fn assert_same_on_every_executor(file: &Remade, what: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = ModelFile::open(&file.write_in(folder.path())).unwrap();
+    let (prompt, part) = (executors::prompt(1), whole(&file));
+    let expected = on_cpu(&file, &prompt, Precision::Full);
+    let card = on_card(&file, Precision::Full, &part);
+    let far = relative(&run(&card, &[2], &prompt, &CHUNKS), &expected);
+    assert!(far < executors::TOLERANCE, "{what}, candle: {far:.1e}");
+    let Some(gpu) = gpu(what) else { return };
+    let model = on_gpu(&gpu, &file, Precision::Full, &part);
+    let far = relative(&run(&model, &[2], &prompt, &CHUNKS), &expected);
+    assert!(far < executors::TOLERANCE, "{what}, a GPU: {far:.1e}");
 }
 
 /// How far the logits of `file` are from those of `other`, over the greatest.

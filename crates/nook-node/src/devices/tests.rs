@@ -168,13 +168,7 @@ impl Scene {
 
     /// The other side of a pairing is proven.
     fn pair(&mut self, id: PeerId, name: &str) -> Vec<String> {
-        let peer = PairedPeer {
-            id,
-            name: DeviceName::sanitised(name),
-            app_version: "0.1.0".to_owned(),
-            addresses: vec![at(2, 4000)],
-        };
-        self.on(DeviceEvent::Store(peer, oneshot::channel().0))
+        self.on(DeviceEvent::Store(proven(id, name), oneshot::channel().0))
     }
 
     fn link(&mut self, peer: PeerId, name: &str) -> Vec<String> {
@@ -205,6 +199,15 @@ fn at(host: u8, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 168, 1, host)), port)
 }
 
+fn proven(id: PeerId, name: &str) -> PairedPeer {
+    PairedPeer {
+        id,
+        name: DeviceName::sanitised(name),
+        app_version: "0.1.0".to_owned(),
+        addresses: vec![at(2, 4000)],
+    }
+}
+
 /// What follows when the devices `named` are paired, or trusted differently.
 fn after_a_change(named: &str) -> [String; 3] {
     ["trust changed".to_owned(), format!("connect [{named}]"), "host: advertise".to_owned()]
@@ -230,6 +233,30 @@ fn a_code_is_shown_once_and_wrong_ones_are_counted() {
     let closed = scene.on(DeviceEvent::Window(1, PairingEvent::Burnt));
     assert_eq!(closed, ["close the window", "announce"]);
     assert_eq!(scene.ask(|answer| DeviceCommand::ShowCode { answer }), ["open a window"]);
+}
+
+#[test]
+fn who_typed_the_code_is_known_each_time_also_of_a_device_that_was_paired_before() {
+    let mut scene = Scene::new();
+    let paired = |scene: &Scene| {
+        let last = scene.devices.paired_by_code()?;
+        Some((last.device.clone(), last.times))
+    };
+    for (number, outcome, expected) in [
+        (1, PairingEvent::Burnt, None),
+        (2, paired_as(ATTIC), Some((ATTIC.to_string(), 1))),
+        (3, PairingEvent::Expired, Some((ATTIC.to_string(), 1))),
+        (4, paired_as(ATTIC), Some((ATTIC.to_string(), 2))),
+    ] {
+        scene.ask(|answer| DeviceCommand::ShowCode { answer });
+        scene.open_window(number);
+        scene.on(DeviceEvent::Window(number, outcome));
+        assert_eq!(paired(&scene), expected, "window {number}");
+    }
+}
+
+fn paired_as(id: PeerId) -> PairingEvent {
+    PairingEvent::Paired { peer: proven(id, "Attic"), confirmed: true }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! One run of the chosen stages: in order, and some of them beside the others.
 //!
-//! Windows, browsers and foreign programs mostly wait, compilers and models mostly compute. So the
-//! stages of the first kind run one after another beside those of the second. Each begins no earlier
-//! than the list has come to it, so that what it needs is there.
+//! Windows, browsers and foreign programs wait for a part of their time, in which compilers and
+//! models can compute. So the stages of the first kind run one after another beside those of the
+//! second. Each begins no earlier than the list has come to it, so that what it needs is there.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, sync_channel};

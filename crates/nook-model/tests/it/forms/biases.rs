@@ -1,14 +1,11 @@
 //! Biases that a file may have or not: of all seven matrices of a layer in Llama and what shares
 //! its form, of queries, keys and values in Qwen 2.
 
+use nook_model::Fault;
 use nook_model::synthetic::Family;
-use nook_model::{Fault, ModelFile, Precision};
 
 use super::remade::Remade;
-use super::{APART, TOLERANCE, apart, fault, off, tiny};
-use crate::card::on_card;
-use crate::executors::{self, CHUNKS, on_cpu, relative, run, whole};
-use crate::gpu::{gpu, on_gpu};
+use super::{APART, TOLERANCE, apart, assert_same_on_every_executor, fault, off, tiny};
 
 /// The seven matrices of a layer.
 const MATRICES: [&str; 7] =
@@ -51,18 +48,8 @@ fn each_bias_of_a_llama_is_added_where_the_file_has_it() {
 
 #[test]
 fn biases_of_a_llama_are_the_same_on_every_executor() {
-    let folder = tempfile::tempdir().unwrap();
     let file = biased(tiny(Family::Llama), &MATRICES, &[0, 1, 2, 3]);
-    let file = ModelFile::open(&file.write_in(folder.path())).unwrap();
-    let (prompt, part) = (executors::prompt(1), whole(&file));
-    let expected = on_cpu(&file, &prompt, Precision::Full);
-    let card = on_card(&file, Precision::Full, &part);
-    let far = relative(&run(&card, &[2], &prompt, &CHUNKS), &expected);
-    assert!(far < executors::TOLERANCE, "candle: {far:.1e}");
-    let Some(gpu) = gpu("biases of a Llama") else { return };
-    let model = on_gpu(&gpu, &file, Precision::Full, &part);
-    let far = relative(&run(&model, &[2], &prompt, &CHUNKS), &expected);
-    assert!(far < executors::TOLERANCE, "a GPU: {far:.1e}");
+    assert_same_on_every_executor(&file, "biases of a Llama");
 }
 
 #[test]

@@ -1,14 +1,10 @@
 //! Experts whose gate and up are one matrix or two, and widths that a file may leave out.
 
 use nook_model::synthetic::{Family, TensorEntry};
-use nook_model::{ModelFile, Precision};
 
 use super::remade::{Remade, rows};
-use super::{TOLERANCE, assert_same, number, off, tiny};
-use crate::card::on_card;
-use crate::executors::{self, CHUNKS, on_cpu, relative, run, whole};
+use super::{TOLERANCE, assert_same, assert_same_on_every_executor, number, off, tiny};
 use crate::fixtures::large;
-use crate::gpu::{gpu, on_gpu};
 
 const FUSED: &str = "ffn_gate_up_exps.weight";
 
@@ -74,18 +70,7 @@ fn gate_and_up_of_newer_models_are_one_matrix_or_two() {
 
 #[test]
 fn experts_in_one_matrix_are_the_same_on_every_executor() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = fused(tiny(Family::Deepseek3)).write_in(folder.path());
-    let file = ModelFile::open(&file).unwrap();
-    let (prompt, part) = (executors::prompt(1), whole(&file));
-    let expected = on_cpu(&file, &prompt, Precision::Full);
-    let card = on_card(&file, Precision::Full, &part);
-    let far = relative(&run(&card, &[2], &prompt, &CHUNKS), &expected);
-    assert!(far < executors::TOLERANCE, "candle: {far:.1e}");
-    let Some(gpu) = gpu("experts in one matrix") else { return };
-    let model = on_gpu(&gpu, &file, Precision::Full, &part);
-    let far = relative(&run(&model, &[2], &prompt, &CHUNKS), &expected);
-    assert!(far < executors::TOLERANCE, "a GPU: {far:.1e}");
+    assert_same_on_every_executor(&fused(tiny(Family::Deepseek3)), "experts in one matrix");
 }
 
 /// A Qwen 2 mixture: experts of a third of a layer's width, three of which are used, and a shared
