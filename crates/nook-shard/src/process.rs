@@ -519,6 +519,8 @@ impl Process {
                 self.child.wait().await
             }
         };
+        // As in `ended`: its last line says why it ended.
+        let _ = tokio::time::timeout(STOP_LIMIT, self.all_read).await;
         let code = status.as_ref().ok().and_then(std::process::ExitStatus::code);
         let gpu_lost = code == Some(i32::from(crate::GPU_LOST_EXIT));
         let status = words(status);

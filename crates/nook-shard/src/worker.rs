@@ -32,6 +32,10 @@ const IDLE_LOOK: Duration = Duration::from_secs(1);
 /// Longest wait for calls to end when the node has closed the connection.
 const LEAVING_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long the node's end leaves to a process that is ending by itself, to say why; shorter than the
+/// node waits before it kills.
+const SAYING_LIMIT: Duration = Duration::from_secs(1);
+
 /// The status of a worker that ends because its GPU is gone.
 pub const GPU_LOST_EXIT: u8 = 75;
 
@@ -128,17 +132,17 @@ fn end_with_the_node(
     std::thread::Builder::new().name("node-watch".to_owned()).spawn(move || {
         let mut sink = Vec::new();
         let mut stdin = std::io::stdin().lock();
-        loop {
+        while matches!(stdin.read_until(b'\n', &mut sink), Ok(read) if read > 0) {
             sink.clear();
-            match stdin.read_until(b'\n', &mut sink) {
-                Ok(0) | Err(_) if gpu_lost.is_cancelled() => {
-                    std::process::exit(GPU_LOST_EXIT.into())
-                }
-                Ok(0) | Err(_) if broken.is_cancelled() => std::process::exit(FAILED_EXIT.into()),
-                Ok(0) | Err(_) => std::process::exit(0),
-                Ok(_) => {}
-            }
         }
+        let status = match (gpu_lost.is_cancelled(), broken.is_cancelled()) {
+            (true, _) => GPU_LOST_EXIT,
+            (false, true) => FAILED_EXIT,
+            (false, false) => std::process::exit(0),
+        };
+        // This process is ending by itself, and its main thread is about to say why.
+        std::thread::sleep(SAYING_LIMIT);
+        std::process::exit(status.into())
     })?;
     Ok(())
 }

@@ -158,7 +158,7 @@ async fn check_loss(
 }
 
 #[tokio::test]
-async fn the_loss_of_the_device_loses_and_doubles_no_word() -> anyhow::Result<()> {
+async fn a_worker_that_breaks_down_loses_and_doubles_no_word() -> anyhow::Result<()> {
     let mut house = whole_house().await?;
     for wish in [wish(60), wish(60).drawn(3)] {
         let undisturbed = house.asking().answer(&wish.clone().alone()).await?;
@@ -169,6 +169,14 @@ async fn the_loss_of_the_device_loses_and_doubles_no_word() -> anyhow::Result<()
         };
         check_loss(&mut house, &wish, &undisturbed, kill_worker).await?;
     }
+    // A device that breaks down on what it accepts is not asked again for every reply.
+    assert!(house.asking().answer(&wish(8)).await?.uses(ASKING));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_loss_of_the_device_loses_and_doubles_no_word() -> anyhow::Result<()> {
+    let mut house = whole_house().await?;
     let undisturbed = house.asking().answer(&wish(60).alone()).await?;
     let pause = async |house: &mut Household| house.node(1).share(false).await;
     check_loss(&mut house, &wish(60), &undisturbed, pause).await?;
