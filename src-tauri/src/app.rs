@@ -77,6 +77,7 @@ fn with_parts(builder: Builder<Wry>, arguments: Arguments, language: Option<&str
         .manage(Whereabouts::new(arguments.page_kept.unwrap_or(window::PAGE_KEPT)))
         .manage(Leaving::default())
         .manage(News::default())
+        .manage(tray::Wishes::default())
         .manage(arguments)
         .manage(PageWatch::new(&arguments))
         .manage(Speech::new(language))

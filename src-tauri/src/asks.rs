@@ -36,6 +36,11 @@ pub(crate) enum WindowNews {
         /// Where this program's log is, which says why; absent where there is none.
         log: Option<String>,
     },
+    /// What was asked for in the tray's menu was not done.
+    NotDone {
+        /// Why.
+        problem: Problem,
+    },
     /// Files were dropped on the window.
     Dropped {
         /// Where they lie.

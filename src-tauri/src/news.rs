@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nook_api::NodeHandle;
+use nook_api::views::Problem;
 use nook_base::tasks::Tasks;
 use tauri::ipc::Channel;
 
@@ -87,6 +88,11 @@ impl News {
     /// Sends the window to a new chat, now or as soon as it listens.
     pub(crate) fn ask(&self) {
         self.tell_now_or_later(WindowNews::Ask);
+    }
+
+    /// Says why what was asked for elsewhere was not done, now or as soon as the window listens.
+    pub(crate) fn not_done(&self, problem: Problem) {
+        self.tell_now_or_later(WindowNews::NotDone { problem });
     }
 
     fn tell_now_or_later(&self, asked: WindowNews) {

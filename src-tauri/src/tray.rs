@@ -8,6 +8,7 @@
 mod sleepers;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use nook_api::views::{HouseholdView, PauseReason, SharingState};
 use nook_api::{NodeError, NodeHandle, PauseFor, Sharing};
@@ -23,6 +24,7 @@ use self::sleepers::Sleepers;
 use crate::asks::Page;
 use crate::background::Background;
 use crate::leaving::StartAnew;
+use crate::news::News;
 use crate::opening::Opening;
 use crate::texts::{NAME, Speech, Texts};
 use crate::{icons, leaving, window};
@@ -72,6 +74,14 @@ pub(crate) enum Wish {
     /// The id of a device.
     Wake(String),
 }
+
+/// Wishes are fulfilled one after another: two toggles are there and back, however soon the second
+/// comes.
+#[derive(Default)]
+pub(crate) struct Wishes(tokio::sync::Mutex<()>);
+
+/// Longest wait until the house says what was set.
+const SAID_LIMIT: Duration = Duration::from_secs(5);
 
 /// Builds the tray; absent where this desktop cannot have one.
 pub(crate) fn create(app: &AppHandle) -> Option<Tray> {
@@ -194,19 +204,29 @@ async fn fulfil(app: AppHandle, wish: Wish) {
     let Ok(house) = app.state::<Opening>().house().await else {
         return;
     };
+    let wishes = app.state::<Wishes>();
+    let _turn = wishes.0.lock().await;
     if let Err(error) = ask(&house, wish.clone()).await {
         tracing::warn!(%error, ?wish, "it was not done");
         if let Some(tray) = app.try_state::<Tray>() {
             tray.show(&house.now(), None, app.state::<Speech>().now());
         }
+        // A menu cannot say why.
+        app.state::<News>().not_done(error.into());
+        window::show(&app);
     }
 }
 
 async fn ask(house: &NodeHandle, wish: Wish) -> Result<(), NodeError> {
     match wish {
         Wish::ToggleSharing => {
-            let sharing = if house.now().sharing.on { Sharing::Off } else { Sharing::On };
-            house.set_sharing(sharing).await
+            let on = !house.now().sharing.on;
+            house.set_sharing(if on { Sharing::On } else { Sharing::Off }).await?;
+            // The next wish is about what comes of this one. Somebody else may have set it back.
+            let mut view = house.view();
+            let said = view.wait_for(|view| view.sharing.on == on);
+            let _ = tokio::time::timeout(SAID_LIMIT, said).await;
+            Ok(())
         }
         Wish::Pause(span) => house.pause_sharing(span).await,
         Wish::Resume => house.resume_sharing().await,

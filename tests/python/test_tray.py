@@ -193,6 +193,21 @@ def test_sharing_is_switched_from_outside(panel: Panel, icon: TrayItem, app: App
     wait_until(lambda: not share_entry(panel, icon).checked, "no check mark")
 
 
+def test_what_cannot_be_done_is_not_shown_as_done_and_the_window_says_why(
+    panel: Panel, icon: TrayItem, app: App
+) -> None:
+    """A menu cannot give a reason: the window comes up for it."""
+    settings = app.home / "settings.toml"
+    settings.unlink()
+    (settings / "in the way").mkdir(parents=True)
+    wait_until(windows, "the first window")
+    close_windows()
+    wait_until(lambda: not windows(), "no window")
+    panel.click(icon, SHARE)
+    wait_until(windows, "the window")
+    wait_until(lambda: not share_entry(panel, icon).checked, "no check mark")
+
+
 def test_a_closed_window_hides_and_the_tray_brings_it_back(
     panel: Panel, icon: TrayItem, app: App
 ) -> None:

@@ -80,11 +80,12 @@ const STAGES: &[Stage] = &[
     stage("workflows", "what a public forge is told to run", &[], workflows),
     stage("tidy", "shape of the source, and xtask's own tests", &[], tidy_up),
     stage("ui", "the pages: install, lint, types, tests, build", &[], ui::stage),
-    beside("pages", "the pages in a browser: every look, axe, keys alone", &[], ui::pages),
     stage("deny", "licences, bans, sources, advisories", &[], deny_check),
     stage("clippy", "lints as errors", &[], clippy),
     stage("doc", "documentation warnings as errors", &[], doc),
     stage("build", "all programs and test programs", &[], build::stage),
+    // Behind the compilers, which fill every core: beside them both take twice as long.
+    beside("pages", "the pages in a browser: every look, axe, keys alone", &[], ui::pages),
     beside("clients", "foreign programs at the local port", &["build"], clients),
     beside("window", "tray and windows, driven on a private display", &["build"], python::windows),
     stage("rust", "Rust tests of every crate", &["build"], rust::crates),

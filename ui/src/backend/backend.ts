@@ -31,6 +31,8 @@ export interface WindowListener {
   noTray: () => void;
   /** The program cannot go on because of a fault of its own; `log` is where it wrote why. Nothing comes after it. */
   stopped: (log: string | null) => void;
+  /** What was asked for in the tray's menu was not done, and why. */
+  notDone: (problem: Problem) => void;
   /** Files were dropped on the window: their whole paths, and why one more of them has none here. */
   dropped: (paths: string[], refused: Problem | null) => void;
 }

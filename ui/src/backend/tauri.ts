@@ -46,6 +46,7 @@ class TauriBackend extends NodeCalls implements Shell {
       else if (message.kind === 'ask_keys') listener.askKeys(message.state);
       else if (message.kind === 'dropped') listener.dropped(message.paths, message.refused);
       else if (message.kind === 'stopped') listener.stopped(message.log);
+      else if (message.kind === 'not_done') listener.notDone(message.problem);
       else listener.noTray();
     };
     return ask('watch', { news });

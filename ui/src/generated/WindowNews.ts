@@ -23,7 +23,11 @@ state: AskKeys, } | { "kind": "no_tray" } | { "kind": "stopped",
 /**
  * Where this program's log is, which says why; absent where there is none.
  */
-log: string | null, } | { "kind": "dropped", 
+log: string | null, } | { "kind": "not_done", 
+/**
+ * Why.
+ */
+problem: Problem, } | { "kind": "dropped", 
 /**
  * Where they lie.
  */

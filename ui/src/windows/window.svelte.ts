@@ -76,6 +76,7 @@ export class WindowState {
         askKeys: (state) => { this.askKeys = state; },
         noTray: () => { this.noTray = true; },
         stopped: (log) => { this.stopped = { log }; },
+        notDone: (problem) => { toasts.say({ text: new Refusal(problem).message, icon: 'warn', isProblem: true }); },
         dropped: (paths, refused) => { this.#drop(paths, refused); },
       });
     } catch (thrown) {

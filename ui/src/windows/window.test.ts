@@ -165,6 +165,11 @@ describe('sharing', () => {
     expect((await screen.findByRole('alert')).textContent).toContain('No memory to spare.');
     expect(screen.getByTestId('share-toggle').getAttribute('aria-checked')).toBe('true');
   });
+
+  it('says why what was asked for in the tray was not done', async () => {
+    backend.window.notDone({ code: 'disk_full', sentence: 'The settings could not be written.', wording: null });
+    expect((await screen.findByTestId('toast')).textContent).toContain('The settings could not be written.');
+  });
 });
 
 describe('devices', () => {
