@@ -66,6 +66,7 @@ async fn reply(node: &NodeHandle) -> anyhow::Result<()> {
         tokens_max: Some(40),
         sampling: SamplingParameters::GREEDY.into(),
         stop: Vec::new(),
+        thinking: nook_api::Thinking::AsUsual,
         activation_dtype: None,
         reach: Reach::House,
     };

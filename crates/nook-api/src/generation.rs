@@ -70,9 +70,46 @@ pub struct Dialog {
     pub choice: ToolChoice,
     /// Whether one reply may make several calls.
     pub parallel: bool,
-    /// How much to think, in the words of the template; `none` asks for no thinking.
-    pub effort: Option<String>,
 }
+
+/// Whether a model is to think aloud before it answers; one that cannot does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Thinking {
+    /// As its template does unasked.
+    #[default]
+    AsUsual,
+    /// No.
+    Off,
+    /// Yes, also where its template does not unasked.
+    On,
+    /// Yes, so much, in the words of its template.
+    Effort(String),
+}
+
+impl Thinking {
+    /// What an effort asks for, in the words that OpenAI's clients send.
+    #[must_use]
+    pub fn of_effort(effort: Option<String>) -> Self {
+        match effort {
+            None => Self::AsUsual,
+            Some(none) if none == NO_EFFORT => Self::Off,
+            Some(effort) => Self::Effort(effort),
+        }
+    }
+
+    /// The effort that it is, in the same words, where it is one.
+    #[must_use]
+    pub fn effort(&self) -> Option<&str> {
+        match self {
+            Self::AsUsual | Self::On => None,
+            Self::Off => Some(NO_EFFORT),
+            Self::Effort(effort) => Some(effort),
+        }
+    }
+}
+
+/// The effort that asks for no thinking.
+const NO_EFFORT: &str = "none";
 
 /// One message of a prompt.
 #[derive(Debug, Clone)]
@@ -105,6 +142,8 @@ pub struct GenerateRequest {
     pub sampling: Sampling,
     /// Texts that end the reply; they are not shown.
     pub stop: Vec<String>,
+    /// Whether, and how much, to think first; counts for conversations.
+    pub thinking: Thinking,
     /// How activations travel; absent: as set.
     pub activation_dtype: Option<ActivationDtype>,
     /// Where it may be computed.

@@ -32,7 +32,7 @@ pub use actions::{
 pub use error::{NodeError, sentence};
 pub use generation::{
     Asker, ChatMessage, Counted, Dialog, EmbedInput, EmbedRequest, Embedded, GenerateRequest,
-    LikelyToken, PieceLogprobs, Prompt, Reply, ReplyPiece, Sampling, SamplingParameters,
+    LikelyToken, PieceLogprobs, Prompt, Reply, ReplyPiece, Sampling, SamplingParameters, Thinking,
 };
 pub use handle::{INBOX_COMMANDS_MAX, KeyLookup, NodeHandle, NodeParts, PortKeyHolder};
 pub use requests::{

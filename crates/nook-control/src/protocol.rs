@@ -2,7 +2,7 @@
 
 use nook_api::views::{ChatRole, Problem, ReplyEvent};
 use nook_api::{
-    ChatMessage, GenerateRequest, Prompt, Reach, Request, Response, SamplingParameters,
+    ChatMessage, GenerateRequest, Prompt, Reach, Request, Response, SamplingParameters, Thinking,
 };
 use nook_base::{ActivationDtype, Sensitive};
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,7 @@ impl From<ReplyRequest> for GenerateRequest {
             tokens_max: request.tokens_max,
             sampling: request.sampling.into(),
             stop: request.stop,
+            thinking: Thinking::AsUsual,
             activation_dtype: request.activation_dtype,
             reach: if request.this_device_only { Reach::ThisDevice } else { Reach::House },
         }

@@ -352,6 +352,7 @@ mod tests {
             tokens_max: Some(3),
             sampling: SamplingParameters::GREEDY.into(),
             stop: Vec::new(),
+            thinking: nook_api::Thinking::AsUsual,
             activation_dtype: None,
             reach: Reach::ThisDevice,
         };

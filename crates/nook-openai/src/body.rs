@@ -10,22 +10,26 @@ use serde::de::DeserializeOwned;
 use crate::error::ApiError;
 
 /// Largest body, in bytes: a long conversation as text. A larger one is answered 413.
-const BODY_BYTES_MAX: usize = 2 << 20;
+pub(crate) const BODY_BYTES_MAX: usize = 2 << 20;
+
+/// Largest body of a request for vectors: programs that search documents send a thousand pieces of
+/// them at once.
+pub(crate) const VECTORS_BYTES_MAX: usize = 16 << 20;
 
 /// So much of a body that is too large is still read, and dropped: a client that is cut off while
 /// it sends never reads why. Beyond it, or when more is announced, the answer comes at once.
 const SKIPPED_BYTES_MAX: usize = 32 << 20;
 
-/// Reads all of `body` within `limit`, and does not look at it.
-pub(crate) async fn all(body: Body, limit: Duration) -> Result<Vec<u8>, ApiError> {
+/// Reads all of `body` within `limit`, at most `most` bytes, and does not look at it.
+pub(crate) async fn all(body: Body, limit: Duration, most: usize) -> Result<Vec<u8>, ApiError> {
     let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "The body did not come in time.");
-    tokio::time::timeout(limit, collect(body)).await.map_err(late)?
+    tokio::time::timeout(limit, collect(body, most)).await.map_err(late)?
 }
 
-async fn collect(body: Body) -> Result<Vec<u8>, ApiError> {
+async fn collect(body: Body, most: usize) -> Result<Vec<u8>, ApiError> {
     let announced = body.size_hint().lower();
     if announced > SKIPPED_BYTES_MAX as u64 {
-        return Err(too_large());
+        return Err(too_large(most));
     }
     let mut pieces = body.into_data_stream();
     let (mut bytes, mut total) = (Vec::new(), 0_usize);
@@ -37,13 +41,13 @@ async fn collect(body: Body) -> Result<Vec<u8>, ApiError> {
         if total > SKIPPED_BYTES_MAX {
             break;
         }
-        if total > BODY_BYTES_MAX {
+        if total > most {
             bytes = Vec::new();
         } else {
             bytes.extend_from_slice(&piece);
         }
     }
-    if total > BODY_BYTES_MAX { Err(too_large()) } else { Ok(bytes) }
+    if total > most { Err(too_large(most)) } else { Ok(bytes) }
 }
 
 /// What the bytes of a body say. The error names the field, so that a person finds it in a long
@@ -73,7 +77,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     Ok(value)
 }
 
-fn too_large() -> ApiError {
-    let message = format!("The body is larger than {} MiB.", BODY_BYTES_MAX >> 20);
+fn too_large(most: usize) -> ApiError {
+    let message = format!("The body is larger than {} MiB.", most >> 20);
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }

@@ -9,7 +9,7 @@ use axum::response::sse::Event;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use nook_api::views::HouseholdView;
-use nook_api::{GenerateRequest, PieceLogprobs, Prompt, Reach};
+use nook_api::{GenerateRequest, PieceLogprobs, Prompt, Reach, Thinking};
 use nook_base::{Sensitive, clock};
 use nook_text::Said;
 use schemars::JsonSchema;
@@ -155,6 +155,7 @@ impl Body {
             tokens_max: tokens_max("max_tokens", self.max_tokens)?,
             sampling: sampling.sampling()?,
             stop: stops("stop", self.stop)?,
+            thinking: Thinking::AsUsual,
             activation_dtype: None,
             reach: Reach::House,
         };

@@ -97,6 +97,11 @@ impl ApiError {
         format!("{} {}", self.status.as_u16(), self.code.unwrap_or(self.kind()))
     }
 
+    /// What a program branches on; absent where the kind says it.
+    pub(crate) fn code(&self) -> Option<&'static str> {
+        self.code
+    }
+
     /// The sentence for a person.
     pub(crate) fn message(&self) -> &str {
         &self.message

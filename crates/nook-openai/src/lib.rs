@@ -46,6 +46,7 @@ mod server;
 mod shapes;
 mod strangers;
 mod stream;
+mod thinking;
 mod tools;
 mod write_limit;
 

@@ -84,7 +84,7 @@ impl Port {
         &self,
         body: Body,
     ) -> Result<(T, Place), ApiError> {
-        let bytes = body::all(body, self.limits.body).await?;
+        let bytes = body::all(body, self.limits.body, body::BODY_BYTES_MAX).await?;
         let Some(place) = self.preparing.take().await else {
             let busy = ApiError::too_many("Too many requests for replies wait. Try again shortly.");
             return Err(busy.after(self.pace.seconds(1)));
@@ -92,14 +92,22 @@ impl Port {
         Ok((self.reading.parse(bytes).await?, place))
     }
 
-    /// Reads all of the `body` of a request for vectors, and looks at it if it may wait for its
-    /// turn. The place is to be held until the vectors have come, or were refused.
+    /// Reads all of the `body` of a request for vectors if it may wait for its turn, which bounds how
+    /// much of such bodies is in memory. The place is to be held until the vectors have come, or were
+    /// refused.
     pub(crate) async fn read_for_vectors<T: DeserializeOwned + Send + 'static>(
         &self,
         body: Body,
     ) -> Result<(T, Waiting), ApiError> {
-        let bytes = body::all(body, self.limits.body).await?;
-        let waiting = self.embeddings.wait()?;
+        let waiting = match self.embeddings.wait() {
+            Ok(waiting) => waiting,
+            Err(busy) => {
+                // Read, and dropped: see `body`. How that went does not matter.
+                let _ = body::all(body, self.limits.body, 0).await;
+                return Err(busy);
+            }
+        };
+        let bytes = body::all(body, self.limits.body, body::VECTORS_BYTES_MAX).await?;
         Ok((self.reading.parse(bytes).await?, waiting))
     }
 
@@ -108,7 +116,7 @@ impl Port {
         &self,
         body: Body,
     ) -> Result<T, ApiError> {
-        let bytes = body::all(body, self.limits.body).await?;
+        let bytes = body::all(body, self.limits.body, body::BODY_BYTES_MAX).await?;
         self.reading.parse(bytes).await
     }
 

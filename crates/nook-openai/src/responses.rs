@@ -34,7 +34,7 @@ pub(crate) use kept::KeptAnswers;
 pub(crate) use request::Body;
 use request::Earlier;
 pub(crate) use shape::ResponseObject;
-use shape::{Incomplete, ResponseError, ResponseUsage};
+use shape::{Incomplete, ResponseUsage};
 
 /// Makes a response.
 pub(crate) async fn respond(
@@ -47,11 +47,20 @@ pub(crate) async fn respond(
     let understood = sent.understand(&port.house.now(), &earlier)?;
     let id = new_id("resp_");
     let (leaves, key) = (Leaves::of(understood.stream), caller.key.clone());
-    let asked = Asked::begin(&port, caller, understood.request, &id, leaves).await?;
+    let (model, mut object) = (understood.request.model.clone(), understood.object);
+    let begun = Asked::begin(&port, caller, understood.request, &id, leaves).await;
     drop(place);
-    let mut object = understood.object;
     object.id = id;
     object.created_at = clock::unix_seconds();
+    let asked = match begun {
+        Ok(asked) => asked,
+        // Codex makes its conversation shorter only where the stream itself says that it must.
+        Err(error) if understood.stream && error.overflow().is_some() => {
+            object.model = model;
+            return Ok(stream::send(Refused { object, error }));
+        }
+        Err(error) => return Err(error),
+    };
     object.model = asked.model().to_owned();
     let answering = Answering {
         items: Items::new(understood.spaces),
@@ -120,17 +129,42 @@ impl Answering {
 
     /// An event about the whole response.
     fn about(&self, kind: &str) -> Value {
-        json!({"type": kind, "response": self.object})
+        about(&self.object, kind)
     }
 
     fn number_and_send(&mut self, events: Vec<Value>, ready: &mut VecDeque<Event>) {
-        for mut event in events {
-            let kind = event["type"].as_str().unwrap_or_default().to_owned();
-            event["sequence_number"] = self.number.into();
+        for event in events {
+            ready.push_back(numbered(event, self.number));
             self.number += 1;
-            ready.push_back(Event::default().event(kind).data(event.to_string()));
         }
     }
+}
+
+/// A response that fails before it begins.
+struct Refused {
+    object: ResponseObject,
+    error: ApiError,
+}
+
+impl Outgoing for Refused {
+    type Piece = Event;
+
+    async fn take_next(&mut self, ready: &mut VecDeque<Event>) -> bool {
+        ready.push_back(numbered(about(&self.object, "response.created"), 0));
+        self.object.fail(&self.error);
+        ready.push_back(numbered(about(&self.object, "response.failed"), 1));
+        false
+    }
+}
+
+fn about(object: &ResponseObject, kind: &str) -> Value {
+    json!({"type": kind, "response": object})
+}
+
+fn numbered(mut event: Value, number: u64) -> Event {
+    let kind = event["type"].as_str().unwrap_or_default().to_owned();
+    event["sequence_number"] = number.into();
+    Event::default().event(kind).data(event.to_string())
 }
 
 impl Outgoing for Answering {
@@ -151,12 +185,8 @@ impl Outgoing for Answering {
             Heard::Happened(what) => ready.extend(comment(&what)),
             Heard::Broken(error) => {
                 self.items.close("incomplete", &mut events);
-                self.object.status = "failed";
                 self.object.output = self.items.output();
-                self.object.error = Some(ResponseError {
-                    code: "server_error",
-                    message: error.message().to_owned(),
-                });
+                self.object.fail(&error);
                 events.push(self.about("response.failed"));
                 more = false;
             }

@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
-/// Most stop strings. OpenAI takes 4, others more; a reply looks for [`nook_text`]'s 16, of which a
-/// template needs a few.
-const STOPS_MAX: usize = 12;
+/// Most stop strings. OpenAI takes 4, programs that complete code send dozens; a reply looks for
+/// [`nook_text`]'s 80, of which a template needs a few.
+const STOPS_MAX: usize = 64;
 
 /// Name that stands for whatever model is here.
 const DEFAULT_MODEL: &str = "default";

@@ -22,7 +22,7 @@ pub(crate) struct SentTool {
 /// What can be called.
 #[derive(Clone, Deserialize, JsonSchema)]
 struct SentFunction {
-    /// Letters, digits, `_` and `-`, at most 64.
+    /// Letters, digits, `_` and `-`, at most 128.
     name: String,
     description: Option<String>,
     /// A JSON schema, an object.

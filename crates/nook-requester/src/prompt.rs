@@ -1,22 +1,19 @@
 //! From what a door asks for to token ids and the settings of a reply.
 
 use nook_base::{ErrorCode, clock};
-use nook_text::said::THOUGHT_MARKS;
+use nook_text::said::{Channel, THOUGHT_MARKS};
 use nook_text::{
     CallRule, ChatTemplate, Constraint, EncodeError, EncodeOptions, Moment, Opening, RenderJob,
     RenderOptions, RenderedPrompt, ReplyForm, ReplyShape, Role, Sampler, SamplerSettings,
-    StopStrings, Thought, Tokenizer, Tool, ToolChoice,
+    StopStrings, Thought, Tokenizer, Tool, ToolChoice, ToolForm,
 };
 use serde_json::{Map, Value};
 
 use nook_api::views::{ChatRole, Wording};
 use nook_api::{
-    ChatMessage, Dialog, GenerateRequest, NodeError, Prompt, Sampling, SamplingParameters,
+    ChatMessage, Dialog, GenerateRequest, NodeError, Prompt, Sampling, SamplingParameters, Thinking,
 };
 use nook_resources::open_models::{OpenModel, unfit_form};
-
-/// The effort that asks for no thinking.
-const NO_EFFORT: &str = "none";
 
 /// A request made ready.
 #[derive(Debug)]
@@ -62,10 +59,14 @@ pub(crate) fn draft(model: &OpenModel, request: GenerateRequest) -> Result<Draft
     let (job, shape) = match &request.prompt {
         Prompt::Text(_) | Prompt::Gap { .. } | Prompt::Tokens(_) => (None, asked),
         Prompt::Chat(messages) | Prompt::Begun { messages, .. } => {
-            (Some(chat_job(messages)?), asked)
+            // What was thought aloud goes on, whatever the owner wants by now.
+            let goes_on =
+                matches!(&request.prompt, Prompt::Begun { thought, .. } if !thought.is_empty());
+            let thinking = if goes_on { &Thinking::On } else { &request.thinking };
+            (Some(chat_job(messages, thinking)?), asked)
         }
         Prompt::Dialog(dialog) => {
-            let (job, shape) = dialog_job(model, dialog, asked.as_ref())?;
+            let (job, shape) = dialog_job(model, (dialog, &request.thinking), asked.as_ref())?;
             (Some(job), shape)
         }
     };
@@ -117,7 +118,7 @@ pub(crate) fn encode(
     }
     let (mut opening, mut form, mut after) = (Opening::Continues, ReplyForm::plain(), None);
     match &request.prompt {
-        Prompt::Text(text) => ids = text_ids(model, text, most)?,
+        Prompt::Text(text) => ids = raw_ids(model, text, most)?,
         Prompt::Gap { before, behind } => ids = gap_ids(model, (&before.0, &behind.0), most)?,
         Prompt::Tokens(given) => {
             check_ids(model, given)?;
@@ -129,7 +130,10 @@ pub(crate) fn encode(
         }
         Prompt::Begun { thought, reply, .. } => {
             let known = model.template.thought_marks();
-            let begun = go_on(&model.tokenizer, (open, known), (thought, reply), most);
+            let begun = match has_channels(model) {
+                true => go_on_in_channels(&model.tokenizer, (thought, reply), most),
+                false => go_on(&model.tokenizer, (open, known), (thought, reply), most),
+            };
             let (begun, rest) = begun.map_err(|error| unencoded(model, error))?;
             ids.extend(begun);
             form = thinking_form(rest);
@@ -138,6 +142,12 @@ pub(crate) fn encode(
             opening = Opening::Fresh;
             form = dialog_form(model, dialog, thought_after(model, open));
             after = shape.as_ref().and(open).map(|(_, end)| end);
+            if has_channels(model) && shape.is_some() && offered(dialog).is_empty() {
+                // The form of the reply is that of its text, whose head is ours then.
+                let head = write_marks(&model.tokenizer, FINAL_HEAD, most);
+                ids.extend(head.map_err(|error| unencoded(model, error))?);
+                form.thought = Thought::Channels(Channel::Final);
+            }
         }
     }
     if ids.is_empty() {
@@ -160,7 +170,7 @@ fn gap_ids(model: &OpenModel, around: (&str, &str), most: usize) -> Result<Vec<u
 /// A mark of thinking and its end.
 type ThoughtMarks = (&'static str, &'static str);
 
-fn chat_job(messages: &[ChatMessage]) -> Result<RenderJob, NodeError> {
+fn chat_job(messages: &[ChatMessage], thinking: &Thinking) -> Result<RenderJob, NodeError> {
     if messages.is_empty() {
         return Err(bad("a conversation needs at least one message"));
     }
@@ -168,7 +178,7 @@ fn chat_job(messages: &[ChatMessage]) -> Result<RenderJob, NodeError> {
         .iter()
         .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
         .collect();
-    Ok(ChatTemplate::job(&messages, options()))
+    Ok(ChatTemplate::job(&messages, options(), thinking_variables(thinking, false)))
 }
 
 /// The marks of the thinking that a prompt ends in.
@@ -179,10 +189,16 @@ fn opened(prompt: &str) -> Option<ThoughtMarks> {
 /// Whether a reply behind such a prompt thinks.
 fn thought_after(model: &OpenModel, open: Option<ThoughtMarks>) -> Thought {
     match open {
+        _ if has_channels(model) => Thought::Channels(Channel::Head),
         Some((_, end)) => Thought::Open { end },
         None if model.template.thinks() => Thought::Perhaps,
         None => Thought::None,
     }
+}
+
+/// Whether replies of the model are messages on channels.
+fn has_channels(model: &OpenModel) -> bool {
+    model.template.tool_form() == ToolForm::Harmony
 }
 
 fn thinking_form(thought: Thought) -> ReplyForm {
@@ -224,9 +240,49 @@ fn go_on(
     Ok((ids, rest))
 }
 
+/// The head of a message that is text, in a reply with channels.
+const FINAL_HEAD: &str = "<|channel|>final<|message|>";
+
+/// The same in a reply with channels.
+fn go_on_in_channels(
+    tokenizer: &Tokenizer,
+    (thought, reply): (&str, &str),
+    most: usize,
+) -> Result<(Vec<u32>, Thought), EncodeError> {
+    let plain = EncodeOptions { add_special: false, parse_special: false };
+    let mut ids = Vec::new();
+    if !thought.is_empty() {
+        ids.extend(write_marks(tokenizer, "<|channel|>analysis<|message|>", most)?);
+        ids.extend(tokenizer.encode_within(thought, plain, most)?);
+    }
+    if reply.is_empty() {
+        let channel = if thought.is_empty() { Channel::Head } else { Channel::Thinking };
+        return Ok((ids, Thought::Channels(channel)));
+    }
+    if !thought.is_empty() {
+        ids.extend(write_marks(tokenizer, "<|end|><|start|>assistant", most)?);
+    }
+    ids.extend(write_marks(tokenizer, FINAL_HEAD, most)?);
+    ids.extend(tokenizer.encode_within(reply, plain, most)?);
+    Ok((ids, Thought::Channels(Channel::Final)))
+}
+
+fn write_marks(tokenizer: &Tokenizer, marks: &str, most: usize) -> Result<Vec<u32>, EncodeError> {
+    let options = EncodeOptions { add_special: false, parse_special: true };
+    tokenizer.encode_within(marks, options, most)
+}
+
 /// The ids of a plain text, at most `most`, as the model's vocabulary begins and ends one.
 pub(crate) fn text_ids(model: &OpenModel, text: &str, most: usize) -> Result<Vec<u32>, NodeError> {
     let options = EncodeOptions { add_special: true, parse_special: false };
+    let ids = model.tokenizer.encode_within(text, options, most);
+    ids.map_err(|error| unencoded(model, error))
+}
+
+/// The same of a text that stands for the model's whole input: what it spells out is meant, as
+/// programs write a template or the marks of a gap into it themselves.
+fn raw_ids(model: &OpenModel, text: &str, most: usize) -> Result<Vec<u32>, NodeError> {
+    let options = EncodeOptions { add_special: true, parse_special: true };
     let ids = model.tokenizer.encode_within(text, options, most);
     ids.map_err(|error| unencoded(model, error))
 }
@@ -257,7 +313,7 @@ fn offered(dialog: &Dialog) -> &[Tool] {
 /// is the form of a reply that calls none.
 fn dialog_job(
     model: &OpenModel,
-    dialog: &Dialog,
+    (dialog, thinking): (&Dialog, &Thinking),
     or_else: Option<&ReplyShape>,
 ) -> Result<(RenderJob, Option<ReplyShape>), NodeError> {
     if dialog.turns.is_empty() {
@@ -272,16 +328,28 @@ fn dialog_job(
         or_else,
     };
     let shape = rule.shape(&model.tokenizer).map_err(|error| unfit_form(&error))?;
-    let mut variables = Map::new();
-    if shape.is_some() || dialog.effort.as_deref() == Some(NO_EFFORT) {
-        // Templates that can, close the thinking before it begins.
-        variables.insert("enable_thinking".to_owned(), false.into());
-    }
-    if let Some(effort) = &dialog.effort {
-        variables.insert("reasoning_effort".to_owned(), Value::from(effort.as_str()));
-    }
+    let variables = thinking_variables(thinking, shape.is_some());
     let job = template.job_of_turns(&dialog.turns, offered(dialog), options(), variables);
     Ok((job, shape))
+}
+
+/// What publishers' templates call it: Qwen, GLM, SmolLM and Gemma `enable_thinking`, DeepSeek and
+/// Granite `thinking`, gpt-oss `reasoning_effort`. Templates that can, close the thinking before it
+/// begins where a form is wanted.
+fn thinking_variables(thinking: &Thinking, has_form: bool) -> Map<String, Value> {
+    let thinks = match thinking {
+        _ if has_form => Some(false),
+        Thinking::AsUsual => None,
+        Thinking::Off => Some(false),
+        Thinking::On | Thinking::Effort(_) => Some(true),
+    };
+    let mut variables = Map::new();
+    for name in ["enable_thinking", "thinking"] {
+        variables.extend(thinks.map(|thinks| (name.to_owned(), Value::from(thinks))));
+    }
+    let effort = thinking.effort().map(|effort| ("reasoning_effort".to_owned(), effort.into()));
+    variables.extend(effort);
+    variables
 }
 
 /// How the reply to such a conversation is read.
@@ -291,9 +359,15 @@ fn dialog_form(model: &OpenModel, dialog: &Dialog, thought: Thought) -> ReplyFor
     ReplyForm {
         calls: (!offered.is_empty()).then(|| model.template.tool_form()),
         names: offered.iter().map(|tool| tool.name().to_owned()).collect(),
+        texts: offered.iter().flat_map(texts).collect(),
         calls_max: if single { 1 } else { nook_text::said::CALLS_MAX },
         thought,
     }
+}
+
+/// The parameters of a tool whose values are text.
+fn texts(tool: &Tool) -> impl Iterator<Item = (String, String)> {
+    tool.text_parameters().map(|parameter| (tool.name().to_owned(), parameter.to_owned()))
 }
 
 fn options() -> RenderOptions {
@@ -306,10 +380,7 @@ fn template_stops(model: &OpenModel) -> Vec<String> {
 
 /// Control tokens without which calls and thinking could not be told from text.
 fn spelt(model: &OpenModel, form: &ReplyForm) -> Vec<u32> {
-    let mut spellings: Vec<&str> = form.calls.map_or(&[][..], |calls| calls.spelt()).to_vec();
-    if form.thought != Thought::None {
-        spellings.extend(THOUGHT_MARKS.iter().flat_map(|(begin, end)| [*begin, *end]));
-    }
+    let spellings = form.spelt();
     if spellings.is_empty() { Vec::new() } else { model.tokenizer.control_tokens(&spellings) }
 }
 
@@ -473,5 +544,23 @@ mod tests {
         ] {
             assert_eq!(opened(prompt), expected, "{prompt}");
         }
+    }
+
+    #[test]
+    fn templates_are_told_whether_to_think_in_each_publishers_word() {
+        let told =
+            |thinking: Thinking, has_form| Value::Object(thinking_variables(&thinking, has_form));
+        let switch = |on: bool| serde_json::json!({"enable_thinking": on, "thinking": on});
+        let with = |mut variables: Value, effort: &str| {
+            variables["reasoning_effort"] = effort.into();
+            variables
+        };
+        assert_eq!(told(Thinking::AsUsual, false), serde_json::json!({}));
+        assert_eq!(told(Thinking::AsUsual, true), switch(false), "a form leaves no room for it");
+        assert_eq!(told(Thinking::On, false), switch(true));
+        assert_eq!(told(Thinking::On, true), switch(false));
+        assert_eq!(told(Thinking::Off, false), with(switch(false), "none"));
+        let low = Thinking::Effort("low".to_owned());
+        assert_eq!(told(low, false), with(switch(true), "low"));
     }
 }

@@ -6,11 +6,16 @@
 //! text again; nothing is lost. White space before the first word decides nothing.
 
 mod call;
+mod harmony;
+mod loose;
+mod tagged;
 
 use nook_base::Sensitive;
 
-use crate::tools::{BARE_CALL, ToolForm};
+use crate::tools::{BARE_CALL, FUNCTION_CALL, ToolForm};
 use call::{CallReader, Step};
+pub use harmony::Channel;
+use harmony::Harmony;
 
 /// Calls that one reply may make; what comes behind them is dropped.
 pub const CALLS_MAX: usize = 128;
@@ -22,6 +27,8 @@ pub struct ReplyForm {
     pub calls: Option<ToolForm>,
     /// Names of the tools that may be called; a call of another is text.
     pub names: Vec<String>,
+    /// Parameters whose values are text, each behind its tool: some forms quote none.
+    pub texts: Vec<(String, String)>,
     /// Calls that are wanted; later ones are dropped.
     pub calls_max: usize,
     /// Whether the model thinks aloud.
@@ -45,6 +52,8 @@ pub enum Thought {
         /// As in `Open`.
         end: &'static str,
     },
+    /// Thinking, text and calls stand in messages of their own, as gpt-oss writes them.
+    Channels(Channel),
 }
 
 /// A piece of what was said.
@@ -71,13 +80,49 @@ pub enum Said {
 }
 
 /// Marks of thinking, each with its end.
-pub const THOUGHT_MARKS: [(&str, &str); 2] = [("<think>", "</think>"), ("[THINK]", "[/THINK]")];
+pub const THOUGHT_MARKS: [(&str, &str); 4] = [
+    ("<think>", "</think>"),
+    ("[THINK]", "[/THINK]"),
+    // Gemma 4 has a channel for it.
+    ("<|channel>thought", "<channel|>"),
+    ("<seed:think>", "</seed:think>"),
+];
+
+/// Control tokens that begin or end such a mark.
+const THOUGHT_TOKENS: &[&str] = &[
+    "<think>",
+    "</think>",
+    "[THINK]",
+    "[/THINK]",
+    "<|channel>",
+    "<channel|>",
+    "<seed:think>",
+    "</seed:think>",
+];
 
 impl ReplyForm {
     /// A reply that is text and nothing else.
     #[must_use]
     pub const fn plain() -> Self {
-        Self { calls: None, names: Vec::new(), calls_max: CALLS_MAX, thought: Thought::None }
+        Self {
+            calls: None,
+            names: Vec::new(),
+            texts: Vec::new(),
+            calls_max: CALLS_MAX,
+            thought: Thought::None,
+        }
+    }
+
+    /// Control tokens that must be spelt out for a reader of such replies.
+    #[must_use]
+    pub fn spelt(&self) -> Vec<&'static str> {
+        let of_calls = self.calls.map_or(&[][..], ToolForm::spelt);
+        let of_thought = match self.thought {
+            Thought::None => &[][..],
+            Thought::Channels(_) => ToolForm::Harmony.spelt(),
+            Thought::Perhaps | Thought::Open { .. } | Thought::Within { .. } => THOUGHT_TOKENS,
+        };
+        [of_calls, of_thought].concat()
     }
 }
 
@@ -102,6 +147,8 @@ enum Place {
 #[derive(Debug)]
 pub struct SaidParser {
     form: ReplyForm,
+    /// Reads everything, where the reply has channels.
+    harmony: Option<Harmony>,
     place: Place,
     /// Text that is not decided yet.
     held: Sensitive<String>,
@@ -114,18 +161,27 @@ impl SaidParser {
     /// A reader at the beginning of a reply.
     #[must_use]
     pub fn new(form: ReplyForm) -> Self {
+        let mut harmony = None;
         let place = match form.thought {
+            Thought::Channels(channel) => {
+                let most = form.calls_max.min(CALLS_MAX);
+                harmony = Some(Harmony::new(channel, form.names.clone(), most));
+                Place::Between
+            }
             Thought::None if form.calls.is_some() => Place::Gap,
             Thought::None => Place::Text { first: true },
             Thought::Perhaps => Place::Beginning,
             Thought::Open { end } => Place::Thinking { end, fresh: true },
             Thought::Within { end } => Place::Thinking { end, fresh: false },
         };
-        Self { form, place, held: String::new().into(), calls: 0, cut: false }
+        Self { form, harmony, place, held: String::new().into(), calls: 0, cut: false }
     }
 
     /// Takes more text.
     pub fn push(&mut self, text: &str) -> Vec<Said> {
+        if let Some(harmony) = &mut self.harmony {
+            return harmony.push(text, false, false);
+        }
         self.held.0.push_str(text);
         let mut said = Vec::new();
         while self.go_on(&mut said, false) {}
@@ -134,6 +190,9 @@ impl SaidParser {
 
     /// The reply is over: what was held back is decided.
     pub fn finish(&mut self) -> Vec<Said> {
+        if let Some(harmony) = &mut self.harmony {
+            return harmony.push("", true, self.cut);
+        }
         let mut said = Vec::new();
         while self.go_on(&mut said, true) {}
         said
@@ -149,7 +208,7 @@ impl SaidParser {
     /// Whether the reply has called a tool.
     #[must_use]
     pub fn has_called(&self) -> bool {
-        self.calls > 0
+        self.calls > 0 || self.harmony.as_ref().is_some_and(Harmony::has_called)
     }
 
     /// Decides something; `false` when more text is needed.
@@ -239,8 +298,9 @@ impl SaidParser {
             self.held.0.truncate(at);
             let before = std::mem::replace(&mut self.held.0, rest);
             push_text(said, before.trim_end().to_owned());
-            // The mark of a bare call is its first brace, which the reader wants to see.
-            let (gone, begun) = if mark == BARE_CALL { ("", mark) } else { (mark, "") };
+            // Some marks are the call's own beginning, which the reader wants to see.
+            let is_begun = mark == BARE_CALL || mark == FUNCTION_CALL;
+            let (gone, begun) = if is_begun { ("", mark) } else { (mark, "") };
             self.held.0.insert_str(0, begun);
             let spare = before[before.trim_end().len()..].to_owned() + gone;
             self.place = Place::Call(Box::new(CallReader::new(form, spare)));
@@ -266,7 +326,7 @@ impl SaidParser {
     fn call(&mut self, mut reader: Box<CallReader>, said: &mut Vec<Said>, over: bool) -> bool {
         let wanted = self.calls < self.form.calls_max.min(CALLS_MAX);
         let (index, has_mark) = (self.calls, reader.has_mark());
-        let step = reader.read(&mut self.held.0, &self.form.names, over, &mut |piece| {
+        let step = reader.read(&mut self.held.0, &self.form, over, &mut |piece| {
             if wanted {
                 said.push(piece.into_said(index));
             }

@@ -6,8 +6,9 @@
 
 use nook_base::Sensitive;
 
-/// Most stop strings of one request; more are refused. OpenAI allows 4.
-pub const STOP_STRINGS_MAX: usize = 16;
+/// Most stop strings of one request with those of its template; more are refused. OpenAI allows 4,
+/// programs that complete code send dozens.
+pub const STOP_STRINGS_MAX: usize = 80;
 /// Longest stop string, in bytes; a longer one is refused.
 pub const STOP_STRING_BYTES_MAX: usize = 256;
 

@@ -237,17 +237,22 @@ impl ChatTemplate {
         messages: &[ChatMessage],
         options: RenderOptions,
     ) -> Result<RenderedPrompt, TemplateError> {
-        self.renderer.render(&Self::job(messages, options))
+        self.renderer.render(&Self::job(messages, options, Map::new()))
     }
 
-    /// The work of [`Self::render`], to be done elsewhere.
+    /// The work of [`Self::render`], to be done elsewhere, with a template's own switches in
+    /// `variables`.
     #[must_use]
-    pub fn job(messages: &[ChatMessage], options: RenderOptions) -> RenderJob {
+    pub fn job(
+        messages: &[ChatMessage],
+        options: RenderOptions,
+        variables: Map<String, Value>,
+    ) -> RenderJob {
         let values = messages
             .iter()
             .map(|message| json!({"role": message.role.as_str(), "content": message.content.0}))
             .collect();
-        RenderJob { messages: values, options, variables: Map::new() }
+        RenderJob { messages: values, options, variables }
     }
 
     /// Renders a conversation with tools: as the template itself writes them, or in the default

@@ -210,12 +210,16 @@ impl Tokenizer {
         most: usize,
     ) -> Result<Vec<u32>, EncodeError> {
         let allowed = if options.parse_special { Allowed::All } else { Allowed::Added };
+        let fragments = self.cut(text, allowed)?;
+        let is_there = |end: Option<&Fragment<'_>>, special: Option<u32>| {
+            special.is_some_and(|special| end == Some(&Fragment::Token(special)))
+        };
         let mut ids = Vec::new();
-        if options.add_special && self.add_bos {
+        if options.add_special && self.add_bos && !is_there(fragments.first(), self.bos) {
             ids.extend(self.bos);
         }
-        self.encode_fragments(&self.cut(text, allowed)?, most, &mut ids)?;
-        if options.add_special && self.add_eos {
+        self.encode_fragments(&fragments, most, &mut ids)?;
+        if options.add_special && self.add_eos && !is_there(fragments.last(), self.eos) {
             ids.extend(self.eos);
         }
         within(most, &ids).map(|()| ids)

@@ -19,11 +19,19 @@ use crate::template::Role;
 pub use grammar::CallRule;
 pub(crate) use writing::written;
 
-/// Most tools of one request; more are refused. OpenAI allows 128.
-pub const TOOLS_MAX: usize = 128;
+/// Most tools of one request; more are refused. OpenAI allows 128, agents with several servers of
+/// tools send more.
+pub const TOOLS_MAX: usize = 512;
+
+/// Longest name of a tool. OpenAI allows 64, Anthropic 128, which agents use up: they put the name
+/// of a server before that of its tool.
+pub const TOOL_NAME_BYTES_MAX: usize = 128;
 
 /// What a bare call begins with.
 pub(crate) const BARE_CALL: &str = "{";
+
+/// What a call in tags begins with, where the model leaves out the mark around it.
+pub(crate) const FUNCTION_CALL: &str = "<function=";
 
 /// How a model writes calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +44,17 @@ pub enum ToolForm {
     Mistral,
     /// `[TOOL_CALLS]name[ARGS]{…}`: Mistral since then.
     MistralNamed,
+    /// `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`:
+    /// Qwen3.5, Qwen3-Coder, Nemotron 3, Seed-OSS.
+    Functions,
+    /// `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`: GLM.
+    Keys,
+    /// `<|tool_call>call:name{key:<|"|>text<|"|>}<tool_call|>`: Gemma 4.
+    Gemma,
+    /// `<|tool_call_start|>[name(key='text')]<|tool_call_end|>`: LFM2.
+    Python,
+    /// `<|channel|>commentary to=functions.name <|constrain|>json<|message|>{…}<|call|>`: gpt-oss.
+    Harmony,
 }
 
 /// A form, and who writes it.
@@ -49,7 +68,7 @@ pub(crate) struct ToolStyle {
 /// A tool that the model may call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// Its name: letters, digits, `_` and `-`, at most 64.
+    /// Its name: letters, digits, `_` and `-`, at most 128.
     name: String,
     /// What it does.
     description: Option<Sensitive<String>>,
@@ -98,7 +117,9 @@ pub struct Turn {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
     /// The name is empty, too long, or has other characters.
-    #[error("a tool's name has 1 to 64 letters, digits, underscores or hyphens, not {name:?}")]
+    #[error(
+        "a tool's name has 1 to {TOOL_NAME_BYTES_MAX} letters, digits, underscores or hyphens, not {name:?}"
+    )]
     Name {
         /// What was given.
         name: String,
@@ -113,7 +134,17 @@ pub enum ToolError {
 
 impl ToolForm {
     /// Every form.
-    pub const ALL: [Self; 4] = [Self::Hermes, Self::Llama, Self::Mistral, Self::MistralNamed];
+    pub const ALL: [Self; 9] = [
+        Self::Hermes,
+        Self::Functions,
+        Self::Keys,
+        Self::Gemma,
+        Self::Python,
+        Self::Harmony,
+        Self::Llama,
+        Self::Mistral,
+        Self::MistralNamed,
+    ];
 
     /// A call in this form, for people.
     #[must_use]
@@ -123,6 +154,17 @@ impl ToolForm {
             Self::Llama => r#"{"name": …, "parameters": …} as the whole reply"#,
             Self::Mistral => r#"[TOOL_CALLS][{"name": …, "arguments": …}]"#,
             Self::MistralNamed => "[TOOL_CALLS]name[ARGS]{…}",
+            Self::Functions => {
+                "<tool_call><function=name><parameter=key>value</parameter></function></tool_call>"
+            }
+            Self::Keys => {
+                "<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>"
+            }
+            Self::Gemma => r#"<|tool_call>call:name{key:<|"|>text<|"|>}<tool_call|>"#,
+            Self::Python => "<|tool_call_start|>[name(key='text')]<|tool_call_end|>",
+            Self::Harmony => {
+                "<|channel|>commentary to=functions.name <|constrain|>json<|message|>{…}"
+            }
         }
     }
 
@@ -130,7 +172,12 @@ impl ToolForm {
     #[must_use]
     pub fn models(self) -> &'static str {
         match self {
-            Self::Hermes => "Hermes, Qwen; the default for every other template",
+            Self::Hermes => "Hermes, Qwen up to 3, Granite 4; the default for every other template",
+            Self::Functions => "Qwen3.5, Qwen3-Coder, Nemotron 3, Seed-OSS",
+            Self::Keys => "GLM since 4.5",
+            Self::Gemma => "Gemma 4",
+            Self::Python => "LFM2, LFM2.5",
+            Self::Harmony => "gpt-oss",
             Self::Llama => "Llama 3",
             Self::Mistral => "Mistral, up to version 7 of its tokenizer",
             Self::MistralNamed => "Mistral, since then",
@@ -144,6 +191,12 @@ impl ToolForm {
             (Self::Llama, true) => &["<|python_tag|>", BARE_CALL],
             (Self::Llama, false) => &["<|python_tag|>"],
             (Self::Mistral | Self::MistralNamed, _) => &["[TOOL_CALLS]"],
+            (Self::Functions, _) => &["<tool_call>", "<seed:tool_call>", FUNCTION_CALL],
+            (Self::Keys, _) => &["<tool_call>"],
+            (Self::Gemma, _) => &["<|tool_call>"],
+            (Self::Python, _) => &["<|tool_call_start|>"],
+            // Its replies are read message by message.
+            (Self::Harmony, _) => &[],
         }
     }
 
@@ -154,22 +207,56 @@ impl ToolForm {
             Self::Hermes => &["}", "</tool_call>"],
             Self::Llama => &[";"],
             Self::Mistral => &[",", "]"],
-            Self::MistralNamed => &[],
+            Self::Functions => &["}", "</function>", "</tool_call>", "</seed:tool_call>"],
+            Self::Keys => &["}", "</tool_call>"],
+            Self::Gemma => &["<tool_call|>", "<|tool_response>"],
+            Self::Python => &[",", "}", "]", "<|tool_call_end|>"],
+            Self::MistralNamed | Self::Harmony => &[],
         }
     }
 
     /// Whether `rest`, behind a call, is another one without a mark of its own.
     pub(crate) fn next_call(self, rest: &str) -> bool {
-        matches!(self, Self::Llama | Self::Mistral) && rest.starts_with(BARE_CALL)
+        match self {
+            Self::Llama | Self::Mistral => rest.starts_with(BARE_CALL),
+            // `name(`, or the beginning of that.
+            Self::Python => {
+                let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                let behind = rest.trim_start_matches(in_name);
+                behind.len() < rest.len() && (behind.is_empty() || behind.starts_with('('))
+            }
+            _ => false,
+        }
     }
 
     /// Control tokens that must be spelt out for a reader of such replies.
-    #[must_use]
-    pub fn spelt(self) -> &'static [&'static str] {
+    pub(crate) fn spelt(self) -> &'static [&'static str] {
         match self {
             Self::Hermes => &["<tool_call>", "</tool_call>"],
             Self::Llama => &["<|python_tag|>"],
             Self::Mistral | Self::MistralNamed => &["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"],
+            Self::Functions => {
+                &["<tool_call>", "</tool_call>", "<seed:tool_call>", "</seed:tool_call>"]
+            }
+            Self::Keys => &[
+                "<tool_call>",
+                "</tool_call>",
+                "<arg_key>",
+                "</arg_key>",
+                "<arg_value>",
+                "</arg_value>",
+            ],
+            Self::Gemma => &["<|tool_call>", "<tool_call|>", "<|\"|>"],
+            Self::Python => &["<|tool_call_start|>", "<|tool_call_end|>"],
+            Self::Harmony => &[
+                "<|start|>",
+                "<|end|>",
+                "<|message|>",
+                "<|channel|>",
+                "<|constrain|>",
+                "<|call|>",
+                "<|return|>",
+            ],
         }
     }
 }
@@ -180,9 +267,16 @@ impl ToolStyle {
         let says = |word: &str| source.contains(word);
         let form = match () {
             () if !says("tools") => None,
+            () if says("<|channel|>commentary") && says("functions.") => Some(ToolForm::Harmony),
+            () if says("<|tool_call>call:") => Some(ToolForm::Gemma),
+            () if says("<|tool_call_start|>") && says("tool_calls") => Some(ToolForm::Python),
+            () if says("<tool_call>") && says("<arg_key>") => Some(ToolForm::Keys),
+            () if says("tool_call>") && says("<function=") && says("<parameter=") => {
+                Some(ToolForm::Functions)
+            }
             () if says("[TOOL_CALLS]") && says("[ARGS]") => Some(ToolForm::MistralNamed),
             () if says("[TOOL_CALLS]") => Some(ToolForm::Mistral),
-            // Qwen3-Coder and GLM write XML inside the same mark, Apriel a list inside its like.
+            // Apriel writes a list inside the like of it.
             () if says("<tool_call>") && says("\"arguments") && !says("<tool_calls>") => {
                 Some(ToolForm::Hermes)
             }
@@ -201,7 +295,7 @@ impl Tool {
         parameters: Option<Value>,
     ) -> Result<Self, ToolError> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if !(1..=64).contains(&name.len()) || !name.bytes().all(plain) {
+        if !(1..=TOOL_NAME_BYTES_MAX).contains(&name.len()) || !name.bytes().all(plain) {
             return Err(ToolError::Name { name: name.chars().take(80).collect() });
         }
         let none = || json!({"type": "object", "properties": {}});
@@ -229,6 +323,23 @@ impl Tool {
     #[must_use]
     pub fn parameters(&self) -> &Value {
         &self.parameters
+    }
+
+    /// Its parameters whose values are text and nothing else.
+    pub fn text_parameters(&self) -> impl Iterator<Item = &str> {
+        let described = self.parameters.get("properties").and_then(Value::as_object);
+        let is_text = |schema: &Value| {
+            let are_texts = |values: &Value| {
+                values.as_array().is_some_and(|them| them.iter().all(Value::is_string))
+            };
+            match &schema["type"] {
+                Value::String(kind) => kind == "string",
+                Value::Null => are_texts(&schema["enum"]),
+                _ => false,
+            }
+        };
+        let texts = described.into_iter().flatten().filter(move |(_, schema)| is_text(schema));
+        texts.map(|(name, _)| name.as_str())
     }
 
     /// The tool in OpenAI's form, as templates read it.

@@ -268,6 +268,42 @@ async fn how_freely_words_are_chosen_is_the_owners_choice() {
     node.house.shut_down().await;
 }
 
+/// A template that says what it was told; only the length of a prompt is seen from outside.
+const TELLING: &str = "{% for m in messages %}{{ m.content }}{% endfor %}\
+                       {{ 'a b c d' if enable_thinking }}\
+                       {{ 'a b' if enable_thinking is defined and not enable_thinking }}";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whether_a_model_thinks_first_is_the_owners_choice() {
+    let node = Node::start().await;
+    let built_in = node.home.path().join(&node.house.now().models[0].file);
+    let file = node.home.path().join("telling.gguf");
+    std::fs::write(&file, crate::hostile::templated(&built_in, TELLING).unwrap()).unwrap();
+    node.house.import_model(file, Some("telling".to_owned())).await.unwrap();
+    let prompt_tokens = async || {
+        let (start, text) = (ChatStart::default(), new("Hello", None));
+        let (model, reach) = ("telling".to_owned(), Reach::ThisDevice);
+        let turn = Turn { conversation: None, start, text, model, reach };
+        let mut turn = node.house.say(turn).await.unwrap();
+        let begun = async {
+            loop {
+                let piece = turn.reply.events.recv().await.expect("it begins");
+                if let ReplyEvent::Started { prompt_tokens, .. } = piece.event {
+                    return prompt_tokens;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, begun).await.unwrap()
+    };
+    let usual = prompt_tokens().await;
+    node.house.change_setting(SettingAsk::new("chat.thinking", "off")).await.unwrap();
+    let off = prompt_tokens().await;
+    node.house.change_setting(SettingAsk::new("chat.thinking", "on")).await.unwrap();
+    let on = prompt_tokens().await;
+    assert!(usual < off && off < on, "{usual} {off} {on}");
+    node.house.shut_down().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_owner_chooses_is_shown_and_kept_and_nonsense_is_refused() {
     const STREAMS: &str = "distributed_inference.host.max_concurrent_streams";

@@ -190,9 +190,13 @@ async fn r1_schemas_that_take_for_ever_are_refused_and_take_no_memory_of_the_nod
     Ok(())
 }
 
-/// The built-in model with another template, as long as its own.
+/// The built-in model with another template.
 async fn with_template(node: &Node, template: &str) -> anyhow::Result<Vec<u8>> {
-    let (file, _) = node.built_in().await?;
+    templated(&node.built_in().await?.0, template)
+}
+
+/// The model in a file with another template, as long as its own.
+pub(crate) fn templated(file: &Path, template: &str) -> anyhow::Result<Vec<u8>> {
     let mut bytes = fs::read(file)?;
     let key = b"tokenizer.chat_template";
     let at = bytes.windows(key.len()).position(|it| it == key).context("it has a template")?;

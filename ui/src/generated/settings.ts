@@ -38,6 +38,8 @@ export interface SettingValues {
   'models.folder': string | null;
   /** How freely the model chooses its words; 0 always takes the likeliest. */
   'chat.temperature': number;
+  /** Whether models that think aloud do so before they answer: as each is used to (`usual`), not (`off`), or always (`on`). Those that cannot be told do as they are used to. */
+  'chat.thinking': 'usual' | 'off' | 'on';
   /** The language of the tray, before the window has been opened. The window keeps it up to date. */
   'window.language': string | null;
   /** Whether the desktop may show notices. */
@@ -130,6 +132,7 @@ export const DEFAULTS: SettingValues = {
   'network.wake_helpers': false,
   'models.folder': null,
   'chat.temperature': 0.7,
+  'chat.thinking': "usual",
   'window.language': null,
   'window.notifications': true,
   'window.ask_keys': "off",
@@ -179,6 +182,7 @@ export const OFFERED = [
   'network.give_models',
   'network.let_others_wake',
   'network.wake_helpers',
+  'chat.thinking',
   'window.notifications',
   'window.ask_keys',
   'window.safe_graphics',

@@ -363,6 +363,14 @@ it('a device that sleeps and allows it is woken from its details, which then say
   await vi.waitFor(() => { expect(detail()).toContain('The last time, that took 22 s.'); });
 });
 
+it('whether models think before they answer is chosen in the settings', async () => {
+  await go('settings');
+  const choice = screen.getByTestId('thinking');
+  expect((choice as HTMLSelectElement).value).toBe('usual');
+  await user.selectOptions(choice, 'off');
+  expect(backend.house.settings.values['chat.thinking']).toBe('off');
+});
+
 it('whether others may wake this computer, and it them by itself, is switched under sharing', async () => {
   await go('sharing');
   await user.click(screen.getByTestId('let-others-wake'));

@@ -169,6 +169,8 @@ describe('sharing', () => {
   it('says why what was asked for in the tray was not done', async () => {
     backend.window.notDone({ code: 'disk_full', sentence: 'The settings could not be written.', wording: null });
     expect((await screen.findByTestId('toast')).textContent).toContain('The settings could not be written.');
+    await user.click(screen.getByTestId('toast-close'));
+    expect(screen.queryByTestId('toast')).toBeNull();
   });
 });
 

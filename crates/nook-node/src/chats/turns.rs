@@ -12,7 +12,7 @@ use super::{Books, ChatBook, ChatEvent, role_view, told};
 use nook_api::views::ChatRole;
 use nook_api::{
     Answer, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, SamplingParameters,
-    StartedTurn, Turn, TurnText,
+    StartedTurn, Thinking, Turn, TurnText,
 };
 
 /// Characters of a first message that become the title of its conversation.
@@ -33,7 +33,7 @@ impl ChatBook {
     pub(crate) fn say(
         &self,
         turn: Turn,
-        temperature: f32,
+        (temperature, thinking): (f32, Thinking),
         tasks: &Tasks,
         answer: Answer<StartedTurn>,
     ) {
@@ -61,6 +61,7 @@ impl ChatBook {
                     sampling: SamplingParameters { temperature, ..SamplingParameters::default() }
                         .into(),
                     stop: Vec::new(),
+                    thinking,
                     activation_dtype: None,
                     reach: prepared.reach,
                 };
@@ -306,7 +307,7 @@ mod tests {
         let start = ChatStart { temporary: true, ..ChatStart::default() };
         let text = new(&"x".repeat(MESSAGE_BYTES_MAX + 1), None);
         let (answer, answered) = oneshot::channel();
-        book.say(Turn { start, ..turn(None, text) }, 0.0, &tasks, answer);
+        book.say(Turn { start, ..turn(None, text) }, (0.0, Thinking::AsUsual), &tasks, answer);
         let Err(error) = answered.await.unwrap() else { panic!("it is too long") };
         assert_eq!(error.code, nook_base::ErrorCode::TooLong);
         let event = told.try_recv();

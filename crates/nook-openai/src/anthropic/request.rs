@@ -1,7 +1,7 @@
 //! The body of `POST /v1/messages`, as sent and as understood.
 
 use nook_api::views::{ChatRole, HouseholdView};
-use nook_api::{ChatMessage, Dialog, GenerateRequest, Prompt, Reach};
+use nook_api::{ChatMessage, Dialog, GenerateRequest, Prompt, Reach, Thinking};
 use nook_base::Sensitive;
 use nook_text::{ReplyShape, Role, Tool, ToolChoice, Turn};
 use schemars::JsonSchema;
@@ -34,7 +34,7 @@ pub(crate) struct Body {
     stop_sequences: Option<Vec<String>>,
     tools: Option<Vec<SentTool>>,
     tool_choice: Option<SentChoice>,
-    /// `disabled` asks for no thinking; else a model that thinks aloud does.
+    /// `disabled` asks for no thinking, `enabled` for some, `adaptive` leaves it to the model.
     thinking: Option<SentThinking>,
     output_config: Option<SentOutput>,
 }
@@ -45,7 +45,7 @@ struct SentTool {
     /// Only `custom`, also where absent.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Letters, digits, `_` and `-`, at most 64.
+    /// Letters, digits, `_` and `-`, at most 128.
     name: String,
     description: Option<String>,
     /// A JSON schema, an object.
@@ -105,8 +105,7 @@ impl Body {
         let parallel = self.tool_choice.as_ref().is_none_or(|it| !it.disable_parallel_tool_use);
         let choice = choice(self.tool_choice, &tools)?;
         let (effort, format) = self.output_config.map_or((None, None), |it| (it.effort, it.format));
-        let silent = self.thinking.is_some_and(|thinking| thinking.kind == "disabled");
-        let effort = if silent { Some("none".to_owned()) } else { effort };
+        let thinking = thinking(self.thinking, effort)?;
         let sampling = SentSampling {
             temperature: self.temperature,
             top_p: self.top_p,
@@ -115,17 +114,35 @@ impl Body {
             ..SentSampling::default()
         };
         let turns = turns(self.system, self.messages)?;
-        let dialog = Dialog { turns, tools, choice, parallel, effort };
+        let dialog = Dialog { turns, tools, choice, parallel };
         let request = GenerateRequest {
             model: model_name(self.model, house)?,
             prompt: prompt(dialog)?,
             tokens_max: tokens_max("max_tokens", self.max_tokens)?,
             sampling: sampling.sampling()?,
             stop: stops("stop_sequences", self.stop_sequences.map(Stop::Several))?,
+            thinking,
             activation_dtype: None,
             reach: Reach::House,
         };
         Ok(Understood { request, stream: self.stream.unwrap_or(false) })
+    }
+}
+
+/// A model decides by itself only as far as its template lets it, so `adaptive` is what it does
+/// unasked. How many tokens of thinking a client allows cannot be told to one.
+fn thinking(sent: Option<SentThinking>, effort: Option<String>) -> Result<Thinking, ApiError> {
+    let by_effort = Thinking::of_effort(effort);
+    match (sent.as_ref().map(|sent| sent.kind.as_str()), by_effort) {
+        (None | Some("adaptive"), by_effort) => Ok(by_effort),
+        (Some("disabled"), _) => Ok(Thinking::Off),
+        (Some("enabled"), Thinking::Effort(effort)) => Ok(Thinking::Effort(effort)),
+        (Some("enabled"), _) => Ok(Thinking::On),
+        (Some(kind), _) => {
+            let message =
+                format!("thinking is of type enabled, disabled or adaptive, not {kind:?}.");
+            Err(ApiError::bad("thinking", message))
+        }
     }
 }
 

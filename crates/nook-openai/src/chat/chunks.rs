@@ -386,6 +386,7 @@ mod tests {
         let form = ReplyForm {
             calls: Some(ToolForm::Hermes),
             names: vec!["look".to_owned(), "rest".to_owned()],
+            texts: Vec::new(),
             calls_max: 8,
             thought: Thought::Perhaps,
         };

@@ -12,6 +12,7 @@ use crate::error::ApiError;
 use crate::format::{self, SentFormat};
 use crate::messages::{self, SentMessage};
 use crate::sampling::{SentSampling, Stop, StreamOptions, model_name, refuse, stops, tokens_max};
+use crate::thinking;
 use crate::tools::{self, SentChoice, SentTool};
 
 /// Most replies of one request; they are made one after the other.
@@ -47,7 +48,7 @@ pub(crate) struct Body {
     repetition_penalty: Option<f64>,
     /// Same seed, same reply.
     seed: Option<i64>,
-    /// At most 12 strings that end the reply and are not part of it.
+    /// At most 64 strings that end the reply and are not part of it.
     stop: Option<Stop>,
     /// So many replies, at most 16, made one after the other.
     n: Option<u64>,
@@ -80,6 +81,9 @@ pub(crate) struct Body {
     guided_grammar: Option<Value>,
     /// Handed to templates that know it; `none` asks for no thinking.
     reasoning_effort: Option<String>,
+    /// As clients of vLLM and llama.cpp send it: `enable_thinking` or `thinking`, true or false, and
+    /// `reasoning_effort`. Others are refused.
+    chat_template_kwargs: Option<Map<String, Value>>,
     /// Tell in objects called `inglenook` what happens between devices, and who computed the reply.
     inglenook: Option<bool>,
 }
@@ -125,12 +129,12 @@ impl Body {
             },
         };
         let (choice, tools) = tools::choice(self.tool_choice, tools::tools(self.tools)?)?;
+        let thinking = thinking::chosen(self.reasoning_effort, self.chat_template_kwargs)?;
         let dialog = Dialog {
             choice,
             tools,
             turns: messages::turns(self.messages)?,
             parallel: self.parallel_tool_calls.unwrap_or(true),
-            effort: self.reasoning_effort,
         };
         let request = GenerateRequest {
             model: model_name(self.model, house)?,
@@ -138,6 +142,7 @@ impl Body {
             tokens_max: tokens_max("max_tokens", self.max_completion_tokens.or(self.max_tokens))?,
             sampling: sampling.sampling()?,
             stop: stops("stop", self.stop)?,
+            thinking,
             activation_dtype: None,
             reach: Reach::House,
         };

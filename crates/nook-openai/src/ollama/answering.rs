@@ -10,7 +10,7 @@ use nook_text::Said;
 use serde_json::{Value, json};
 
 use super::request::Understood;
-use crate::answer::{moment, new_id};
+use crate::answer::{moment, new_call_id, new_id};
 use crate::asking::{Asked, Heard, Leaves};
 use crate::caller::Caller;
 use crate::dialect::Dialect;
@@ -39,10 +39,15 @@ struct Fresh {
     text: String,
     thought: String,
     calls: Vec<Call>,
+    /// Calls of the reply so far.
+    begun: usize,
 }
 
 /// A call; told once it is complete, because its arguments are an object here.
 struct Call {
+    id: String,
+    /// Which of the reply it is.
+    index: usize,
     name: String,
     arguments: String,
 }
@@ -106,7 +111,7 @@ impl Answering {
         if !self.fresh.is_empty() {
             let line = line(self.form, self.asked.model(), &self.fresh);
             ready.push_back(Line(line.to_string()));
-            self.fresh = Fresh::default();
+            self.fresh = Fresh { begun: self.fresh.begun, ..Fresh::default() };
         }
         self.fresh.calls.extend(open);
     }
@@ -148,7 +153,11 @@ impl Fresh {
             match piece {
                 Said::Text(text) => self.text.push_str(&text),
                 Said::Thought(text) => self.thought.push_str(&text),
-                Said::Call { name, .. } => self.calls.push(Call { name, arguments: String::new() }),
+                Said::Call { name, .. } => {
+                    let (id, index) = (new_call_id(), self.begun);
+                    self.calls.push(Call { id, index, name, arguments: String::new() });
+                    self.begun += 1;
+                }
                 Said::Arguments { text, .. } => {
                     if let Some(call) = self.calls.last_mut() {
                         call.arguments.push_str(&text);
@@ -193,7 +202,8 @@ fn line(form: Form, model: &str, fresh: &Fresh) -> Value {
 /// cut.
 fn call(call: &Call) -> Value {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_else(|_| json!({}));
-    json!({"function": {"name": call.name, "arguments": arguments}})
+    let Call { id, index, name, .. } = call;
+    json!({"id": id, "function": {"index": index, "name": name, "arguments": arguments}})
 }
 
 /// The last object, with what the reply took.
@@ -251,6 +261,7 @@ mod tests {
         let form = ReplyForm {
             calls: Some(ToolForm::Hermes),
             names: vec!["go".to_owned(), "rest".to_owned()],
+            texts: Vec::new(),
             calls_max: 8,
             thought: Thought::Perhaps,
         };
@@ -278,14 +289,27 @@ mod tests {
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
-        let call = |name: &str, arguments: Value| json!([{"function": {"name": name, "arguments": arguments}}]);
-        let messages: Vec<_> = lines.iter().map(|line| line["message"].clone()).collect();
+        let call = |index: usize, name: &str, arguments: Value| {
+            let called = json!({"index": index, "name": name, "arguments": arguments});
+            json!([{"id": index.to_string(), "function": called}])
+        };
+        let mut messages: Vec<_> = lines.iter().map(|line| line["message"].clone()).collect();
+        let mut ids = Vec::new();
+        for message in &mut messages {
+            for call in
+                message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                ids.push(call["id"].take());
+                call["id"] = (ids.len() - 1).to_string().into();
+            }
+        }
+        assert!(ids.iter().all(Value::is_string) && ids[0] != ids[1], "{ids:?}");
         assert_eq!(
             messages,
             [
                 json!({"role": "assistant", "content": "I go.", "thinking": "Hm."}),
-                json!({"role": "assistant", "content": "", "tool_calls": call("go", json!({"way": "up"}))}),
-                json!({"role": "assistant", "content": "", "tool_calls": call("rest", json!({}))}),
+                json!({"role": "assistant", "content": "", "tool_calls": call(0, "go", json!({"way": "up"}))}),
+                json!({"role": "assistant", "content": "", "tool_calls": call(1, "rest", json!({}))}),
                 json!({"role": "assistant", "content": ""}),
             ]
         );

@@ -1,7 +1,7 @@
 //! The bodies of `POST /api/chat` and `POST /api/generate`, as sent and as understood.
 
 use nook_api::views::HouseholdView;
-use nook_api::{Dialog, GenerateRequest, Prompt, Reach};
+use nook_api::{Dialog, GenerateRequest, Prompt, Reach, Thinking};
 use nook_base::Sensitive;
 use nook_text::{PastCall, ReplyShape, Role, ToolChoice, Turn};
 use schemars::JsonSchema;
@@ -139,12 +139,13 @@ impl ChatBody {
     pub(super) fn understand(self, house: &HouseholdView) -> Result<Understood, ApiError> {
         let tools = tools(self.tools)?;
         let turns = turns(self.messages.unwrap_or_default())?;
-        let effort = self.think.and_then(SentThink::effort);
-        let wishes = Wishes { model: self.model, stream: self.stream, options: self.options };
+        let thinking = self.think.map_or(Thinking::AsUsual, SentThink::thinking);
+        let wishes =
+            Wishes { model: self.model, stream: self.stream, options: self.options, thinking };
         if turns.is_empty() {
             return wishes.understood(None, None, house);
         }
-        let dialog = Dialog { turns, tools, choice: ToolChoice::Auto, parallel: true, effort };
+        let dialog = Dialog { turns, tools, choice: ToolChoice::Auto, parallel: true };
         wishes.understood(Some(Prompt::Dialog(Box::new(dialog))), shape(self.format)?, house)
     }
 }
@@ -159,8 +160,9 @@ impl GenerateBody {
             (said(&self.template), "template", "is not supported; raw is."),
             (any(&self.context), "context", "is not supported; /api/chat takes the messages."),
         ])?;
-        let effort = self.think.and_then(SentThink::effort);
-        let wishes = Wishes { model: self.model, stream: self.stream, options: self.options };
+        let thinking = self.think.map_or(Thinking::AsUsual, SentThink::thinking);
+        let wishes =
+            Wishes { model: self.model, stream: self.stream, options: self.options, thinking };
         let text = self.prompt.unwrap_or_default();
         let behind = self.suffix.filter(|suffix| !suffix.is_empty());
         let prompt = match (self.raw.unwrap_or(false), behind) {
@@ -176,7 +178,6 @@ impl GenerateBody {
                     tools: Vec::new(),
                     choice: ToolChoice::None,
                     parallel: true,
-                    effort,
                 }))
             }
         };
@@ -189,6 +190,7 @@ struct Wishes {
     model: Option<String>,
     stream: Option<bool>,
     options: Option<SentOptions>,
+    thinking: Thinking,
 }
 
 impl Wishes {
@@ -222,6 +224,7 @@ impl Wishes {
             tokens_max: most.map(|tokens| u32::try_from(tokens).unwrap_or(u32::MAX)),
             sampling: sampling.sampling()?,
             stop: stops("options.stop", options.stop)?,
+            thinking: self.thinking,
             activation_dtype: None,
             reach: Reach::House,
         };
@@ -295,12 +298,11 @@ fn shape(sent: Option<SentFormat>) -> Result<Option<ReplyShape>, ApiError> {
 }
 
 impl SentThink {
-    /// How much to think, in the words of templates.
-    fn effort(self) -> Option<String> {
+    fn thinking(self) -> Thinking {
         match self {
-            Self::Whether(false) => Some("none".to_owned()),
-            Self::Whether(true) => None,
-            Self::Effort(effort) => Some(effort),
+            Self::Whether(false) => Thinking::Off,
+            Self::Whether(true) => Thinking::On,
+            Self::Effort(effort) => Thinking::of_effort(Some(effort)),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The body of `POST /v1/responses`, as sent and as understood.
 
 use nook_api::views::HouseholdView;
-use nook_api::{Dialog, GenerateRequest, Prompt, Reach};
+use nook_api::{Dialog, GenerateRequest, Prompt, Reach, Thinking};
 use nook_base::Sensitive;
 use nook_text::{PastCall, ReplyShape, Role, Tool, ToolChoice, Turn};
 use schemars::JsonSchema;
@@ -151,6 +151,7 @@ impl Body {
             metadata: self.metadata.unwrap_or_default(),
         };
         let effort = self.reasoning.and_then(|reasoning| reasoning.effort);
+        let thinking = Thinking::of_effort(effort);
         let mut turns = match &self.previous_response_id {
             Some(id) => earlier.conversation(id)?,
             None => Vec::new(),
@@ -158,7 +159,7 @@ impl Body {
         add_input(&mut turns, self.input, earlier, &spaces)?;
         let system = self.instructions.map(|text| Turn::new(Role::system(), text));
         let all = system.into_iter().chain(turns.iter().cloned()).collect();
-        let dialog = Dialog { turns: all, tools, choice, parallel, effort };
+        let dialog = Dialog { turns: all, tools, choice, parallel };
         let sampling = SentSampling {
             temperature: self.temperature,
             top_p: self.top_p,
@@ -171,6 +172,7 @@ impl Body {
             tokens_max: tokens_max("max_output_tokens", self.max_output_tokens)?,
             sampling: sampling.sampling()?,
             stop: Vec::new(),
+            thinking,
             activation_dtype: None,
             reach: Reach::House,
         };

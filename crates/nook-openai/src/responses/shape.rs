@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::error::ApiError;
+
 /// `response`
 #[derive(Clone, Serialize, JsonSchema)]
 #[schemars(rename = "Response")]
@@ -33,6 +35,16 @@ pub(crate) struct ResponseObject {
     pub(crate) truncation: &'static str,
     pub(crate) usage: Option<ResponseUsage>,
     pub(crate) metadata: Map<String, Value>,
+}
+
+impl ResponseObject {
+    /// It came to nothing, or to no end. Clients branch on the code as on that of an answer: some
+    /// make their conversation shorter when it was too long.
+    pub(super) fn fail(&mut self, error: &ApiError) {
+        let (code, message) = (error.code().unwrap_or("server_error"), error.message().to_owned());
+        self.status = "failed";
+        self.error = Some(ResponseError { code, message });
+    }
 }
 
 /// The form that the reply has.

@@ -244,6 +244,7 @@ async fn what_goes_wrong_has_anthropics_form_and_an_id() {
         (server_tool, 400, "invalid_request_error", "web_search_20250305"),
         (json!({"tool_choice": {"type": "any"}}), 400, "invalid_request_error", "tool"),
         (json!({"temperature": "hot"}), 400, "invalid_request_error", "temperature"),
+        (json!({"thinking": {"type": "deep"}}), 400, "invalid_request_error", "thinking"),
         (json!({"system": "x".repeat(3 << 20)}), 413, "request_too_large", "2 MiB"),
     ] {
         let answer = port.ask(&request(&port, PATH, &wish(&more))).await;

@@ -247,7 +247,7 @@ async fn what_cannot_be_done_is_refused_by_name() {
         ("30", json!({"logprobs": true, "top_logprobs": 21}), "top_logprobs"),
         ("26", json!({"messages": [{"role": "tool", "content": "x"}]}), "messages"),
         ("5", json!({"modalities": ["text", "audio"]}), "modalities"),
-        ("23", json!({"stop": vec!["a"; 13]}), "stop"),
+        ("23", json!({"stop": vec!["a"; 65]}), "stop"),
         ("23", json!({"stop": ""}), "stop"),
         ("23", json!({"stop": 3}), "stop"),
         ("8", json!({"max_tokens": 0}), "max_tokens"),

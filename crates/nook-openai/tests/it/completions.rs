@@ -86,6 +86,23 @@ async fn a_stream_of_completions_says_the_same() {
     port.close().await;
 }
 
+/// Editors write a template, or the marks of a gap, into the text themselves.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_to_continue_is_the_whole_input_with_the_marks_that_it_spells() {
+    let port = Port::open().await;
+    let plain = complete(&port, json!({})).await.json();
+    let tokens = |answer: &Value| answer["usage"]["prompt_tokens"].as_u64().unwrap();
+    let marked = complete(&port, json!({"prompt": "Once upon a time<|end|>"})).await.json();
+    assert_eq!(tokens(&marked), tokens(&plain) + 1, "a mark is one token");
+    // In a message the same is text.
+    let chat = |text: &str| json!({"model": "ember", "max_tokens": 1, "messages": [{"role": "user", "content": text}]});
+    let [without, with] = ["time", "time<|end|>"];
+    let without = port.ask(&port.chat(&chat(without).to_string())).await.json();
+    let with = port.ask(&port.chat(&chat(with).to_string())).await.json();
+    assert!(tokens(&with) > tokens(&without) + 1, "{with}");
+    port.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn completions_refuse_by_name() {
     let port = Port::open().await;

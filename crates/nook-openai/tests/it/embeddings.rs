@@ -35,6 +35,22 @@ fn alike(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+/// Programs that search documents send a thousand pieces of them at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_for_vectors_may_be_larger_than_one_for_a_reply() {
+    let port = Port::open().await;
+    let texts = |count: usize, bytes: usize| json!({"input": vec!["a".repeat(bytes); count]});
+    for (wish, status, says) in [
+        (texts(2049, 2_000), 400, "1 to 2048 inputs"),
+        (texts(10, 2 << 20), 413, "larger than 16 MiB"),
+    ] {
+        let answer = port.post(PATH, &wish).await;
+        assert_eq!(answer.status, status, "{says}");
+        assert!(answer.text().contains(says), "{}", answer.text());
+    }
+    port.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn row_33_vectors_come_in_every_shape() {
     let port = Port::open().await;

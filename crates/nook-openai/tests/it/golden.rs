@@ -19,6 +19,7 @@ async fn said(house: &NodeHandle) -> (Vec<String>, ReplySummary) {
         tokens_max: Some(6),
         sampling: SamplingParameters::GREEDY.into(),
         stop: Vec::new(),
+        thinking: nook_api::Thinking::AsUsual,
         activation_dtype: None,
         reach: Reach::House,
     };

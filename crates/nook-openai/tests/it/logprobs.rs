@@ -38,6 +38,7 @@ async fn row_24_penalties_and_biases_change_the_reply_and_are_exact_at_temperatu
         tokens_max: Some(1),
         sampling: SamplingParameters::GREEDY.into(),
         stop: Vec::new(),
+        thinking: nook_api::Thinking::AsUsual,
         activation_dtype: None,
         reach: Reach::ThisDevice,
     };

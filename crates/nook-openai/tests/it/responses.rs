@@ -98,6 +98,29 @@ async fn a_streamed_response_is_typed_events_and_ends_as_the_whole_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_conversation_that_is_too_long_fails_in_the_stream_and_is_refused_without_one() {
+    let port = Port::open().await;
+    let long = json!({"input": "word ".repeat(20_000)});
+    let answer = port.post(PATH, &wish(long.clone())).await;
+    assert_eq!(
+        (answer.status, &answer.json()["error"]["code"]),
+        (400, &json!("context_length_exceeded"))
+    );
+    let mut streamed = long;
+    streamed["stream"] = true.into();
+    let answer = port.post(PATH, &wish(streamed)).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let events = answer.typed_events();
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["response.created", "response.failed"]);
+    let failed = &events[1]["response"];
+    assert_eq!((&failed["status"], &failed["model"]), (&json!("failed"), &json!("ember")));
+    assert_eq!(failed["error"]["code"], "context_length_exceeded");
+    assert!(failed["error"]["message"].as_str().unwrap().contains("maximum context length"));
+    port.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_response_calls_tools_and_reads_their_results() {
     let port = Port::open().await;
     let forced = json!({"tools": tools(), "tool_choice": {"type": "function", "name": "go"}, "max_output_tokens": 200});

@@ -147,6 +147,7 @@ impl Scene {
             tokens_max: None,
             sampling: Sampling::default(),
             stop: Vec::new(),
+            thinking: nook_api::Thinking::AsUsual,
             activation_dtype: None,
             reach: Reach::House,
         };

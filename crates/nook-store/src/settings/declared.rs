@@ -23,6 +23,7 @@ use super::setting::{Setting, Side, at_once, next_start};
 use super::value::SettingValue;
 use super::{
     ActivationChoice, AskKeys, Language, Megabytes, NewVersions, OutOfRange, Pooling, SplitChoice,
+    ThinkingChoice,
 };
 use crate::identity::KeyringChoice;
 
@@ -116,6 +117,10 @@ declare! {
     new ChatSettings in "chat" {
         /// How freely the model chooses its words; 0 always takes the likeliest.
         "chat.temperature" => temperature: f32 = 0.7, at_once(Asking).decimal(0.0, 2.0, 0.1);
+        /// Whether models that think aloud do so before they answer: as each is used to (`usual`),
+        /// not (`off`), or always (`on`). Those that cannot be told do as they are used to.
+        "chat.thinking" => thinking: ThinkingChoice = ThinkingChoice::Usual,
+            at_once(Asking).in_window();
     }
 
     /// The window and the tray. A node without them ignores this.

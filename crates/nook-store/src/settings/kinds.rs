@@ -15,7 +15,10 @@ use super::model_names::{ModelNames, NAMES_MAX};
 use super::pausing::QuietHours;
 use super::setting::{Setting, Takes};
 use super::value::SettingValue;
-use super::{ActivationChoice, AskKeys, Language, Megabytes, NewVersions, Pooling, SplitChoice};
+use super::{
+    ActivationChoice, AskKeys, Language, Megabytes, NewVersions, Pooling, SplitChoice,
+    ThinkingChoice,
+};
 use crate::identity::KeyringChoice;
 
 /// More web origins are a mistake; the list is refused.
@@ -177,6 +180,7 @@ words!(AskKeys {
     "ctrl+shift+space" => Self::CtrlShiftSpace,
     "ctrl+alt+i" => Self::CtrlAltI,
 });
+words!(ThinkingChoice { "usual" => Self::Usual, "off" => Self::Off, "on" => Self::On });
 words!(NewVersions { "off" => Self::Off, "tell" => Self::Tell, "install" => Self::Install });
 words!(FormFactor {
     "laptop" => Self::Laptop,
@@ -285,6 +289,10 @@ impl SettingType for HostNames {
 }
 
 fn is_origin(text: &str) -> bool {
+    // Pages that lie in a program's own files.
+    if text == "file://" {
+        return true;
+    }
     let host = text.split_once("://").map(|(_, host)| host);
     host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '*', ' ', '?', '#', '@']))
 }

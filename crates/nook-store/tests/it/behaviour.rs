@@ -69,6 +69,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "how_freely_words_are_chosen_is_the_owners_choice",
     ),
     (
+        "chat.thinking",
+        "tests/tests/it/conversations.rs",
+        "whether_a_model_thinks_first_is_the_owners_choice",
+    ),
+    (
         "window.language",
         WINDOW,
         "what_a_window_needs_before_there_is_a_node_is_what_was_set_without_one",

@@ -421,6 +421,7 @@ fn words_of_a_command_line_mean_what_the_setting_takes() {
         ("device.name", words(&["5000"]), "5000".into()),
         ("device.name", words(&["a", "b"]), SettingValue::Texts(words(&["a", "b"]))),
         ("port.allowed_origins", words(&["http://x"]), SettingValue::Texts(words(&["http://x"]))),
+        ("port.allowed_origins", words(&["file://"]), SettingValue::Texts(words(&["file://"]))),
         ("port.allowed_origins", words(&[""]), SettingValue::Texts(Vec::new())),
     ] {
         assert_eq!(nook_store::setting(key).unwrap().typed(&typed), value, "{key} {typed:?}");

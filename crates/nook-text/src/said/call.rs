@@ -1,6 +1,8 @@
 //! One call of a tool, read while it is written.
 //!
-//! Models write `{"name": …, "arguments": {…}}` or, the newer Mistral ones, `name[ARGS]{…}`. The
+//! Models write `{"name": …, "arguments": {…}}`; the newer Mistral ones `name[ARGS]{…}`; others have
+//! notations of their own ([`super::tagged`], [`super::loose`]), and are understood where they write
+//! JSON instead, as they do where a call is forced. The
 //! reader finds the name first, then hands the arguments on as they grow. It forgives what models
 //! get wrong: another order of keys, `parameters` for `arguments`, arguments as a string with JSON
 //! inside, none at all, and a call whose last brace is missing.
@@ -8,7 +10,9 @@
 use nook_base::Sensitive;
 use serde_json::{Map, Value};
 
-use super::Said;
+use super::loose::Loose;
+use super::tagged::Tagged;
+use super::{ReplyForm, Said};
 use crate::tools::ToolForm;
 
 /// A call whose name has not come after so many bytes is none.
@@ -48,8 +52,19 @@ pub(super) struct CallReader {
     state: State,
 }
 
+/// A notation that is no JSON.
+#[derive(Debug)]
+enum Notation {
+    Tagged(Tagged),
+    Loose(Loose),
+}
+
 #[derive(Debug)]
 enum State {
+    /// Whether it is JSON is not known yet.
+    Open,
+    /// It is none.
+    Other(Notation),
     /// The name is not known yet.
     Head,
     /// Arguments grow; `sent` bytes of the text are handed on, `depth` is that of their end.
@@ -95,7 +110,7 @@ impl Piece {
 
 impl CallReader {
     pub(super) fn new(form: ToolForm, before: String) -> Self {
-        Self { form, before: before.into(), scan: Scan::default(), state: State::Head }
+        Self { form, before: before.into(), scan: Scan::default(), state: State::begin(form) }
     }
 
     /// Whether a mark stood before it, which nothing but a call follows.
@@ -107,10 +122,34 @@ impl CallReader {
     pub(super) fn read(
         &mut self,
         held: &mut String,
-        names: &[String],
+        reply: &ReplyForm,
         over: bool,
         tell: &mut impl FnMut(Piece),
     ) -> Step {
+        let names = &reply.names;
+        if matches!(self.state, State::Open) {
+            // A list of calls in JSON begins with a bracket, and so does one in Python's notation.
+            let first = held.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
+            match (first.chars().next(), Notation::of(self.form)) {
+                (None, _) if over => return self.no_call(held),
+                (None, _) => return Step::More,
+                (Some('{'), _) | (_, None) => self.state = State::Head,
+                (Some(_), Some(notation)) => self.state = State::Other(notation),
+            }
+        }
+        if let State::Other(notation) = &mut self.state {
+            let step = notation.read(held, reply, over, tell);
+            let is_named = notation.is_named();
+            return match step {
+                Some(Step::More) if over && is_named => {
+                    held.clear();
+                    Step::Done
+                }
+                Some(Step::More) if over => self.no_call(held),
+                Some(step) => step,
+                None => self.no_call(held),
+            };
+        }
         if matches!(self.state, State::Head) {
             match head(held, self.form) {
                 Head::Incomplete if !over && held.len() <= HEAD_BYTES_MAX => return Step::More,
@@ -181,6 +220,53 @@ impl CallReader {
     }
 }
 
+impl State {
+    fn begin(form: ToolForm) -> Self {
+        if Notation::of(form).is_some() { Self::Open } else { Self::Head }
+    }
+}
+
+impl Notation {
+    fn of(form: ToolForm) -> Option<Self> {
+        match form {
+            ToolForm::Functions => Some(Self::Tagged(Tagged::functions())),
+            ToolForm::Keys => Some(Self::Tagged(Tagged::keys())),
+            ToolForm::Gemma => Some(Self::Loose(Loose::gemma())),
+            ToolForm::Python => Some(Self::Loose(Loose::python())),
+            ToolForm::Hermes
+            | ToolForm::Llama
+            | ToolForm::Mistral
+            | ToolForm::MistralNamed
+            | ToolForm::Harmony => None,
+        }
+    }
+
+    /// Whether its name was told.
+    fn is_named(&self) -> bool {
+        match self {
+            Self::Tagged(tagged) => tagged.is_named(),
+            Self::Loose(loose) => loose.is_named(),
+        }
+    }
+
+    /// As [`CallReader::read`]; `None` where it is no call.
+    fn read(
+        &mut self,
+        held: &mut String,
+        reply: &ReplyForm,
+        over: bool,
+        tell: &mut impl FnMut(Piece),
+    ) -> Option<Step> {
+        let is_text = |tool: &str, key: &str| {
+            reply.texts.iter().any(|(its, parameter)| its == tool && parameter == key)
+        };
+        match self {
+            Self::Tagged(tagged) => tagged.read(held, &reply.names, is_text, tell),
+            Self::Loose(loose) => loose.read(held, &reply.names, over, tell),
+        }
+    }
+}
+
 impl Scan {
     /// Takes the next byte of `text` into account.
     fn next(&mut self, text: &str) -> Option<u8> {
@@ -213,7 +299,7 @@ impl Scan {
 fn head(held: &str, form: ToolForm) -> Head {
     match form {
         ToolForm::MistralNamed => named_head(held),
-        ToolForm::Hermes | ToolForm::Llama | ToolForm::Mistral => object_head(held),
+        _ => object_head(held),
     }
 }
 

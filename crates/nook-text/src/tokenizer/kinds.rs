@@ -13,7 +13,8 @@ use super::bytes::byte_of_token;
 
 /// Tokens that end a turn, by name, because many files declare only the end of a *document*
 /// (Phi-3.5 then runs on and invents the user's turn). The list is llama.cpp's plus those
-/// of DeepSeek Coder, Llama 4, OpenChat and Command R.
+/// of DeepSeek Coder, Llama 4, OpenChat, Command R, and GLM, which says `<|observation|>` behind a
+/// call and would go on with a result of its own making.
 const TURN_ENDERS: &[&str] = &[
     "<|eot_id|>",
     "<|im_end|>",
@@ -39,6 +40,7 @@ const TURN_ENDERS: &[&str] = &[
     "<eos>",
     "<turn|>",
     "<|tool_response>",
+    "<|observation|>",
     "<｜end▁of▁sentence｜>",
     "[e~[",
     "<|fim_pad|>",
@@ -211,6 +213,7 @@ mod tests {
         let harmony = [("<|end|>", Control), ("<|return|>", Control), ("<|call|>", Control)];
         check(&harmony, Some(1), &[1, 2], &[0, 1, 2]);
         check(&[("<|end|>", Control), ("<|endoftext|>", Control)], Some(1), &[0, 1], &[0, 1]);
+        check(&[("<eos>", Control), ("<|observation|>", Control)], Some(0), &[0, 1], &[0, 1]);
     }
 
     #[test]

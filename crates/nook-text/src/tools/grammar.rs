@@ -70,8 +70,12 @@ impl CallRule<'_> {
                 let rest = if many { format!(" (\", \" call){{0,{more}}}") } else { String::new() };
                 format!("{mark} \"[\" call{rest} \"]\"")
             }
-            // Llama 3 makes one call in a reply.
-            (ToolForm::Llama | ToolForm::Hermes | ToolForm::MistralNamed, _) => "call".to_owned(),
+            (ToolForm::Functions | ToolForm::Keys, true) => {
+                format!("call (\"\\n\" call){{0,{more}}}")
+            }
+            (ToolForm::Gemma, true) => format!("call{{1,{CALLS_FORCED_MAX}}}"),
+            // Llama 3 and gpt-oss make one call in a reply.
+            _ => "call".to_owned(),
         }
     }
 
@@ -82,12 +86,30 @@ impl CallRule<'_> {
             literal(&format!("{before}{{\"name\": \"{name}\", \"{key}\": "))
         };
         match self.form {
-            ToolForm::Hermes => {
+            // JSON can be held to a schema while it is written; the reader understands both.
+            ToolForm::Hermes | ToolForm::Functions | ToolForm::Keys => {
                 let open = mark(tokenizer, "<tool_call>");
                 let close = mark(tokenizer, "</tool_call>");
                 (format!("{open} {}", object("arguments", "\n")), format!("\"}}\\n\" {close}"))
             }
             ToolForm::Llama => (object("parameters", ""), "\"}\"".to_owned()),
+            ToolForm::Gemma => {
+                let begin = mark(tokenizer, "<|tool_call>");
+                let open = format!("{begin} {}", literal(&format!("call:{name}")));
+                (open, mark(tokenizer, "<tool_call|>"))
+            }
+            ToolForm::Python => {
+                let begin = mark(tokenizer, "<|tool_call_start|>");
+                let close = mark(tokenizer, "<|tool_call_end|>");
+                (format!("{begin} {}", object("arguments", "[")), format!("\"}}]\" {close}"))
+            }
+            ToolForm::Harmony => {
+                let [channel, constrain, message] = ["<|channel|>", "<|constrain|>", "<|message|>"]
+                    .map(|spelling| mark(tokenizer, spelling));
+                let to = literal(&format!("commentary to=functions.{name} "));
+                let open = format!("{channel} {to} {constrain} \"json\" {message}");
+                (open, String::new())
+            }
             ToolForm::Mistral => (object("arguments", ""), "\"}\"".to_owned()),
             ToolForm::MistralNamed => {
                 let (begin, args) = (mark(tokenizer, "[TOOL_CALLS]"), mark(tokenizer, "[ARGS]"));

@@ -19,7 +19,7 @@ pub(crate) fn written(
     }
     let listed = (!tools.is_empty()).then(|| tools.iter().map(Tool::as_openai).collect());
     let in_order = match style.form {
-        ToolForm::Llama => one_call_each(turns),
+        ToolForm::Llama | ToolForm::Harmony => one_call_each(turns),
         _ => turns.to_vec(),
     };
     (in_order.iter().map(|turn| native(turn, style.form)).collect(), listed)
@@ -71,7 +71,7 @@ fn id_for(id: &str, form: ToolForm) -> String {
     (0..MISTRAL_ID_LENGTH).map(|_| letter()).collect()
 }
 
-/// Llama's templates refuse two calls in one message: each gets its own, with its result behind it.
+/// Templates of Llama refuse two calls in one message, that of gpt-oss reads the first one only: each gets its own, with its result behind it.
 fn one_call_each(turns: &[Turn]) -> Vec<Turn> {
     let mut out = Vec::new();
     let mut rest = turns;

@@ -16,6 +16,7 @@ mod publishers_templates;
 mod publishers_vocabularies;
 mod rendering;
 mod replies_are_told_apart;
+mod replies_in_notations;
 mod replies_keep_their_form;
 mod sampling;
 mod templates_are_fenced;

@@ -5,13 +5,13 @@
 use nook_text::{ReplyForm, Said, SaidParser, Thought, ToolForm};
 use proptest::prelude::*;
 
-fn form(calls: Option<ToolForm>, thought: Thought) -> ReplyForm {
+pub(crate) fn form(calls: Option<ToolForm>, thought: Thought) -> ReplyForm {
     let names = vec!["look".to_owned(), "rest".to_owned()];
-    ReplyForm { calls, names, calls_max: 8, thought }
+    ReplyForm { calls, names, texts: Vec::new(), calls_max: 8, thought }
 }
 
 /// What a reply is, put together: `text|thought|name(arguments)…`.
-fn told(form: ReplyForm, pieces: &[&str]) -> String {
+pub(crate) fn told(form: ReplyForm, pieces: &[&str]) -> String {
     let mut parser = SaidParser::new(form);
     let mut said: Vec<Said> = pieces.iter().flat_map(|piece| parser.push(piece)).collect();
     said.extend(parser.finish());
@@ -37,7 +37,7 @@ fn joined(said: Vec<Said>) -> String {
 
 /// Whole, byte by byte, and cut in two everywhere.
 #[track_caller]
-fn check(form: &ReplyForm, reply: &str, expected: &str) {
+pub(crate) fn check(form: &ReplyForm, reply: &str, expected: &str) {
     assert_eq!(told(form.clone(), &[reply]), expected, "whole: {reply}");
     let letters: Vec<String> = reply.chars().map(String::from).collect();
     let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
@@ -147,7 +147,7 @@ fn calls_beyond_those_that_are_wanted_are_dropped() {
 
 /// What a reply is that its limit cut here, letter by letter.
 #[track_caller]
-fn check_cut(form: &ReplyForm, reply: &str, expected: &str) {
+pub(crate) fn check_cut(form: &ReplyForm, reply: &str, expected: &str) {
     let mut parser = SaidParser::new(form.clone());
     let mut said = Vec::new();
     for letter in reply.chars() {

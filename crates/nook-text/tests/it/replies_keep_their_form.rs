@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use nook_base::Sensitive;
 use nook_base::vocabulary::TokenKind;
 use nook_text::grammar::SCHEMA_BYTES_MAX;
+use nook_text::said::Channel;
 use nook_text::{
     Allowed, CallRule, GrammarError, Grammars, ReplyForm, ReplyShape, Said, SaidParser, Sampler,
     SamplerSettings, SamplingParameters, Thought, Tokenizer, Tool, ToolChoice, ToolForm,
@@ -159,8 +160,12 @@ fn check_calls(bench: &Bench, form: ToolForm, choice: &ToolChoice, parallel: boo
     let mut parser = SaidParser::new(ReplyForm {
         calls: Some(form),
         names: tools.iter().map(|tool| tool.name().to_owned()).collect(),
+        texts: Vec::new(),
         calls_max: 99,
-        thought: Thought::None,
+        thought: match form {
+            ToolForm::Harmony => Thought::Channels(Channel::Head),
+            _ => Thought::None,
+        },
     });
     let mut pieces = parser.push(&text);
     pieces.extend(parser.finish());
@@ -188,9 +193,9 @@ fn check_calls(bench: &Bench, form: ToolForm, choice: &ToolChoice, parallel: boo
 
 #[test]
 fn calls_that_must_be_made_are_made_in_every_form() {
-    for form in [ToolForm::Hermes, ToolForm::Llama, ToolForm::Mistral, ToolForm::MistralNamed] {
+    for form in ToolForm::ALL {
         for bench in [&*BYTE_LEVEL, &*SENTENCE_PIECE, &*MISTRAL] {
-            for seed in 0..4 {
+            for seed in 0..2 {
                 check_calls(bench, form, &ToolChoice::Required, true, seed);
                 check_calls(bench, form, &ToolChoice::Required, false, seed);
                 check_calls(bench, form, &ToolChoice::Named("go".to_owned()), false, seed);

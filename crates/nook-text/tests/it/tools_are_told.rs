@@ -86,8 +86,13 @@ fn a_form_is_known_by_its_mark() {
         ("[TOOL_CALLS]", ToolForm::Mistral),
         ("[TOOL_CALLS] [ARGS]", ToolForm::MistralNamed),
         ("<|start_header_id|> \"parameters\"", ToolForm::Llama),
+        ("<tool_call><function=<parameter=", ToolForm::Functions),
+        ("<tool_call><arg_key>", ToolForm::Keys),
+        ("<|tool_call>call:", ToolForm::Gemma),
+        ("<|tool_call_start|>", ToolForm::Python),
+        ("<|channel|>commentary functions.", ToolForm::Harmony),
         // Its own form is not known: the default.
-        ("<tool_call><function=", ToolForm::Hermes),
+        ("<|tool_calls_section_begin|>", ToolForm::Hermes),
         ("", ToolForm::Hermes),
     ] {
         let source = NATIVE.replace("MARK", &marks.replace('"', "\\\""));
@@ -132,7 +137,7 @@ fn llama_gets_one_call_a_message_with_its_result_behind_it() {
 
 #[test]
 fn bad_tools_are_refused() {
-    for name in ["", "a b", "a\"b", &"x".repeat(65)] {
+    for name in ["", "a b", "a\"b", &"x".repeat(129)] {
         assert!(Tool::new(name.to_owned(), None, None).is_err(), "{name}");
     }
     assert!(Tool::new("a-B_9".to_owned(), None, None).is_ok());
@@ -158,6 +163,19 @@ const KNOWN: &[(&str, ToolForm)] = &[
     ("mistralai-Ministral-3-14B-Reasoning-2512", ToolForm::MistralNamed),
     ("mistralai-Mistral-Nemo-Instruct-2407", ToolForm::Mistral),
     ("unsloth-mistral-Devstral-Small-2507", ToolForm::MistralNamed),
+    ("ByteDance-Seed-OSS", ToolForm::Functions),
+    ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", ToolForm::Functions),
+    ("Qwen3.5-4B", ToolForm::Functions),
+    ("StepFun3.5-Flash", ToolForm::Functions),
+    ("GLM-4.6", ToolForm::Keys),
+    ("GLM-4.7-Flash", ToolForm::Keys),
+    ("Spark2.5", ToolForm::Keys),
+    ("inclusionai-ling-3.0-flash", ToolForm::Keys),
+    ("poolside-Laguna-S-2.1", ToolForm::Keys),
+    ("google-gemma-4-31B-it", ToolForm::Gemma),
+    ("google-gemma-4-31B-it-interleaved", ToolForm::Gemma),
+    ("LFM2.5-8B-A1B", ToolForm::Python),
+    ("openai-gpt-oss-120b", ToolForm::Harmony),
 ];
 
 #[test]
