@@ -63,7 +63,7 @@ pub(crate) fn draft(model: &OpenModel, request: GenerateRequest) -> Result<Draft
             let goes_on =
                 matches!(&request.prompt, Prompt::Begun { thought, .. } if !thought.is_empty());
             let thinking = if goes_on { &Thinking::On } else { &request.thinking };
-            (Some(chat_job(messages, thinking)?), asked)
+            (Some(chat_job(model, messages, thinking)?), asked)
         }
         Prompt::Dialog(dialog) => {
             let (job, shape) = dialog_job(model, (dialog, &request.thinking), asked.as_ref())?;
@@ -170,7 +170,11 @@ fn gap_ids(model: &OpenModel, around: (&str, &str), most: usize) -> Result<Vec<u
 /// A mark of thinking and its end.
 type ThoughtMarks = (&'static str, &'static str);
 
-fn chat_job(messages: &[ChatMessage], thinking: &Thinking) -> Result<RenderJob, NodeError> {
+fn chat_job(
+    model: &OpenModel,
+    messages: &[ChatMessage],
+    thinking: &Thinking,
+) -> Result<RenderJob, NodeError> {
     if messages.is_empty() {
         return Err(bad("a conversation needs at least one message"));
     }
@@ -178,7 +182,8 @@ fn chat_job(messages: &[ChatMessage], thinking: &Thinking) -> Result<RenderJob, 
         .iter()
         .map(|message| nook_text::ChatMessage::new(role(message.role), &*message.text.0))
         .collect();
-    Ok(ChatTemplate::job(&messages, options(), thinking_variables(thinking, false)))
+    let variables = thinking_variables(thinking, false, has_channels(model));
+    Ok(ChatTemplate::job(&messages, options(), variables))
 }
 
 /// The marks of the thinking that a prompt ends in.
@@ -328,15 +333,19 @@ fn dialog_job(
         or_else,
     };
     let shape = rule.shape(&model.tokenizer).map_err(|error| unfit_form(&error))?;
-    let variables = thinking_variables(thinking, shape.is_some());
+    let variables = thinking_variables(thinking, shape.is_some(), has_channels(model));
     let job = template.job_of_turns(&dialog.turns, offered(dialog), options(), variables);
     Ok((job, shape))
 }
 
 /// What publishers' templates call it: Qwen, GLM, SmolLM and Gemma `enable_thinking`, DeepSeek and
 /// Granite `thinking`, gpt-oss `reasoning_effort`. Templates that can, close the thinking before it
-/// begins where a form is wanted.
-fn thinking_variables(thinking: &Thinking, has_form: bool) -> Map<String, Value> {
+/// begins where a form is wanted. With channels a model always thinks; it is asked for little then.
+fn thinking_variables(
+    thinking: &Thinking,
+    has_form: bool,
+    has_channels: bool,
+) -> Map<String, Value> {
     let thinks = match thinking {
         _ if has_form => Some(false),
         Thinking::AsUsual => None,
@@ -347,8 +356,11 @@ fn thinking_variables(thinking: &Thinking, has_form: bool) -> Map<String, Value>
     for name in ["enable_thinking", "thinking"] {
         variables.extend(thinks.map(|thinks| (name.to_owned(), Value::from(thinks))));
     }
-    let effort = thinking.effort().map(|effort| ("reasoning_effort".to_owned(), effort.into()));
-    variables.extend(effort);
+    let effort = match thinking {
+        Thinking::Off if has_channels => Some("low"),
+        thinking => thinking.effort(),
+    };
+    variables.extend(effort.map(|effort| ("reasoning_effort".to_owned(), effort.into())));
     variables
 }
 
@@ -548,8 +560,9 @@ mod tests {
 
     #[test]
     fn templates_are_told_whether_to_think_in_each_publishers_word() {
-        let told =
-            |thinking: Thinking, has_form| Value::Object(thinking_variables(&thinking, has_form));
+        let told = |thinking: Thinking, has_form| {
+            Value::Object(thinking_variables(&thinking, has_form, false))
+        };
         let switch = |on: bool| serde_json::json!({"enable_thinking": on, "thinking": on});
         let with = |mut variables: Value, effort: &str| {
             variables["reasoning_effort"] = effort.into();
@@ -560,6 +573,8 @@ mod tests {
         assert_eq!(told(Thinking::On, false), switch(true));
         assert_eq!(told(Thinking::On, true), switch(false));
         assert_eq!(told(Thinking::Off, false), with(switch(false), "none"));
+        let on_channels = thinking_variables(&Thinking::Off, false, true);
+        assert_eq!(Value::Object(on_channels), with(switch(false), "low"));
         let low = Thinking::Effort("low".to_owned());
         assert_eq!(told(low, false), with(switch(true), "low"));
     }

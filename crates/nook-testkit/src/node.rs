@@ -21,7 +21,7 @@ use crate::secrets::files_below;
 
 /// Longest wait for anything that a node is to show; a busy machine of two cores needs a part of
 /// it.
-const STATE_LIMIT: Duration = Duration::from_secs(60);
+const STATE_LIMIT: Duration = Duration::from_secs(180);
 
 /// Longest wait for a node to end in order.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);

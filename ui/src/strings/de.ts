@@ -291,7 +291,7 @@ export const de: Strings = {
 
   settings: {
     title: 'Allgemein',
-    lead: 'Wie dieses Fenster aussieht, und wann andere Computer helfen.',
+    lead: 'Wie dieses Fenster aussieht, wie Modelle antworten und wann andere Computer helfen.',
     language: 'Sprache',
     languageSystem: 'Wie das System',
     theme: 'Farben',

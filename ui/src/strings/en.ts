@@ -298,7 +298,7 @@ export const en = {
 
   settings: {
     title: 'General',
-    lead: 'How this window looks, and when other computers help.',
+    lead: 'How this window looks, how models answer, and when other computers help.',
     language: 'Language',
     languageSystem: 'Same as system',
     theme: 'Colours',
