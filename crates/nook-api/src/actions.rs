@@ -8,7 +8,7 @@
 use std::future::Future;
 use std::path::PathBuf;
 
-use nook_base::{PrivacyFigures, Sensitive};
+use nook_base::{PrivacyFigures, ReplyChoices, Sensitive};
 use tokio::sync::oneshot;
 
 use crate::action::{Action, Answer, Calls, FrontEnd, UnexpectedResponse, actions};
@@ -19,9 +19,9 @@ use crate::handle::NodeHandle;
 use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, StartedTurn, Turn};
 use crate::restart::RestartWaits;
 use crate::views::{
-    AuditEntryView, ConversationView, CopyExtent, DeviceView, DownloadAsk, DownloadView, ExportAsk,
-    FoundView, Help, HouseholdView, KeptPrivacyView, MessageView, ModelView, PairingView,
-    PipelineView, PortRequestView, SettingAsk, TroubleView, Trust,
+    AuditEntryView, CapabilitiesView, ConversationView, CopyExtent, DeviceView, DownloadAsk,
+    DownloadView, ExportAsk, FoundView, Help, HouseholdView, KeptPrivacyView, MessageView,
+    ModelView, PairingView, PipelineView, PortRequestView, SettingAsk, TroubleView, Trust,
 };
 use crate::vitals::Vitals;
 
@@ -166,6 +166,11 @@ actions! {
         stop_moving_models as StopMovingModels() -> (), for [Window, Control];
         /// Model files of other programs on this device that could be used where they lie.
         found_models as FoundModels() -> Vec<FoundView>, for [Window, Control];
+        /// What a model can besides answering. Reads it from the file.
+        capabilities as Capabilities(
+            /// Its name.
+            model: String,
+        ) -> CapabilitiesView, for [Window];
     }
     group Chats in ChatCommand: "Kept conversations." {
         /// Conversations that are kept: pinned ones, newest first, archived ones.
@@ -205,6 +210,13 @@ actions! {
             conversation: i64,
             /// Where its replies may be computed.
             reach: Reach,
+        ) -> (), for [Window];
+        /// Sets how the replies of a conversation are made, where that is not as the settings say.
+        tune_conversation as TuneConversation(
+            /// Which conversation.
+            conversation: i64,
+            /// What is chosen for it.
+            choices: ReplyChoices,
         ) -> (), for [Window];
         /// Puts a conversation before all others in the list, or back among them.
         pin_conversation as PinConversation(

@@ -1,7 +1,7 @@
 //! What is asked of a model, and what it answers: prompts, settings of the sampler, pieces of a reply,
 //! vectors for texts. Plain data that front ends make and read.
 
-use nook_base::{ActivationDtype, Sensitive};
+use nook_base::{ActivationDtype, Sensitive, ThinkingChoice};
 use nook_text::{ReplyForm, ReplyShape, Tool, ToolChoice, Turn as DialogTurn};
 use tokio::sync::mpsc;
 
@@ -84,6 +84,16 @@ pub enum Thinking {
     On,
     /// Yes, so much, in the words of its template.
     Effort(String),
+}
+
+impl From<ThinkingChoice> for Thinking {
+    fn from(choice: ThinkingChoice) -> Self {
+        match choice {
+            ThinkingChoice::Usual => Self::AsUsual,
+            ThinkingChoice::Off => Self::Off,
+            ThinkingChoice::On => Self::On,
+        }
+    }
 }
 
 impl Thinking {

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use nook_base::Sensitive;
+use nook_base::{ReplyChoices, Sensitive};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -133,6 +133,9 @@ struct ChatStart {
     #[serde(with = "crate::plain")]
     #[cfg_attr(feature = "bindings", ts(type = "string"))]
     pub instructions: Sensitive<String>,
+    /// How its replies are made, where that is not as the settings say.
+    #[serde(default)]
+    pub choices: ReplyChoices,
 }
 }
 

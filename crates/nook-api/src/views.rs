@@ -52,8 +52,8 @@ pub use download_trouble::DownloadTrouble;
 pub use facts::{DeviceKind, FactsView, PowerView};
 pub use key_place::KeyPlace;
 pub use models::{
-    CatalogueEditionView, CatalogueView, CopyExtent, DownloadAsk, DownloadState, DownloadView,
-    FitKind, FitView, FoundView, InHouseView, ModelView,
+    CapabilitiesView, CatalogueEditionView, CatalogueView, CopyExtent, DownloadAsk, DownloadState,
+    DownloadView, FitKind, FitView, FoundView, InHouseView, ModelView,
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
 pub use pairing::{PairedByCodeView, PairingView};

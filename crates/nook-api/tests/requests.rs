@@ -11,7 +11,7 @@ use nook_api::{
     Request, Response, SettingCommand, TurnText, UnexpectedResponse,
 };
 use nook_base::tasks::Tasks;
-use nook_base::{ErrorCode, Sensitive};
+use nook_base::{ErrorCode, ReplyChoices, Sensitive, ThinkingChoice};
 use serde_json::json;
 use tokio::sync::{mpsc, watch};
 
@@ -29,12 +29,14 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
     assert_eq!(
         window,
         [
+            "capabilities",
             "conversations",
             "messages",
             "rename_conversation",
             "delete_conversation",
             "instruct_conversation",
             "confine_conversation",
+            "tune_conversation",
             "pin_conversation",
             "archive_conversation",
             "file_conversation",
@@ -222,4 +224,13 @@ async fn a_response_to_something_else_is_noticed() {
     let unexpected = parrot.free_memory().await.unwrap_err();
     let wanted = UnexpectedResponse { request: "free_memory", response: "import_conversation" };
     assert_eq!(unexpected, wanted);
+}
+
+#[test]
+fn a_choice_that_is_left_out_is_as_the_settings_say() {
+    let read: ReplyChoices = serde_json::from_str(r#"{"thinking":"on"}"#).unwrap();
+    assert_eq!(read, ReplyChoices { thinking: Some(ThinkingChoice::On), temperature: None });
+    for choice in ThinkingChoice::ALL {
+        assert_eq!(serde_json::to_value(choice).unwrap(), choice.word(), "one word everywhere");
+    }
 }

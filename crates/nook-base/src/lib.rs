@@ -21,6 +21,7 @@ pub mod logit_rows;
 pub mod paths;
 pub mod prefix_hash;
 pub mod privacy;
+pub mod reply_choices;
 pub mod sensitive;
 #[cfg(feature = "tasks")]
 pub mod tasks;
@@ -47,6 +48,7 @@ pub use layers::{LayerRange, ModelPart};
 pub use logit_rows::LogitRows;
 pub use prefix_hash::PrefixHash;
 pub use privacy::PrivacyFigures;
+pub use reply_choices::{ReplyChoices, ThinkingChoice};
 pub use sensitive::Sensitive;
 pub use ticket::{Ticket, TicketClaim};
 pub use vocabulary::Vocabulary;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use nook_base::{ActivationDtype, Backend};
+use nook_base::{ActivationDtype, Backend, ThinkingChoice};
 
 pub(crate) use bench::Bench;
 pub(crate) use debug::{Debug, DebugLogits, DebugSubject, DebugTemplate, IsaChoice};
@@ -324,11 +324,35 @@ pub(crate) struct Chat {
     /// Instructions that hold for the whole chat.
     #[arg(long)]
     pub(crate) system: Option<String>,
+    /// Whether the model thinks before it answers, where it can be told (default: as it does unasked).
+    #[arg(long, value_enum, value_name = "WHEN")]
+    pub(crate) think: Option<Think>,
     #[command(flatten)]
     pub(crate) choice: SamplingChoice,
     /// Compute on this device only.
     #[arg(long)]
     pub(crate) alone: bool,
+}
+
+/// Whether a model thinks before it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Think {
+    /// As it does unasked.
+    Usual,
+    /// No.
+    Off,
+    /// Yes.
+    On,
+}
+
+impl From<Think> for ThinkingChoice {
+    fn from(think: Think) -> Self {
+        match think {
+            Think::Usual => Self::Usual,
+            Think::Off => Self::Off,
+            Think::On => Self::On,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -392,6 +416,9 @@ pub(crate) struct Wish {
     /// Read the prompt as a message of a chat, through the model's chat template.
     #[arg(long)]
     pub(crate) chat: bool,
+    /// Whether the model thinks before it answers such a message, where it can be told (default: as it does unasked).
+    #[arg(long, value_enum, value_name = "WHEN", requires = "chat")]
+    pub(crate) think: Option<Think>,
     /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

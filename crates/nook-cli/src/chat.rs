@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use nook_api::views::{ChatRole, ReplyEvent};
+use nook_base::ThinkingChoice;
 use nook_control::{ReplyRequest, RequestMessage};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -46,14 +47,20 @@ async fn talk(connection: &Connection, chat: &Chat) -> anyhow::Result<()> {
             tokens_max: None,
             sampling: generate::sampling(&chat.choice),
             stop: Vec::new(),
+            thinking: chat.think.map(ThinkingChoice::from),
             activation_dtype: None,
             this_device_only: chat.alone,
         };
-        let mut said = String::new();
+        let (mut said, mut thinks) = (String::new(), false);
         let report = generate::stream(&connection.client, wish, |event, _| match event {
             ReplyEvent::TokenDelta { text, .. } => {
                 said.push_str(text);
                 output::piece(text);
+            }
+            // What it thinks is no part of the answer, and it may take minutes.
+            ReplyEvent::ThoughtDelta { .. } if !thinks => {
+                thinks = true;
+                output::note("[thinking…]");
             }
             ReplyEvent::ShardFailover { failover, .. } => {
                 output::note(format!("[{} left, {} took over]", failover.from, failover.to));

@@ -10,6 +10,7 @@ use nook_api::views::{
     ChatRole, FinishReason, PartView, PredictedView, PredictionView, ReplyEvent, ReplySummary,
     RouteView, ShardState,
 };
+use nook_base::ThinkingChoice;
 use nook_control::{Client, ReplyRequest, RequestMessage};
 use serde::Serialize;
 
@@ -102,6 +103,7 @@ pub(crate) fn wish(wish: &Wish, model: String, this_device_only: bool) -> ReplyR
         tokens_max: Some(wish.max_tokens),
         sampling: sampling(&wish.choice),
         stop: Vec::new(),
+        thinking: wish.think.map(ThinkingChoice::from),
         activation_dtype: wish.activation_dtype,
         this_device_only,
     }

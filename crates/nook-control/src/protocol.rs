@@ -4,7 +4,7 @@ use nook_api::views::{ChatRole, Problem, ReplyEvent};
 use nook_api::{
     ChatMessage, GenerateRequest, Prompt, Reach, Request, Response, SamplingParameters, Thinking,
 };
-use nook_base::{ActivationDtype, Sensitive};
+use nook_base::{ActivationDtype, Sensitive, ThinkingChoice};
 use serde::{Deserialize, Serialize};
 
 /// What stands in the first line of a connection.
@@ -32,6 +32,9 @@ pub struct ReplyRequest {
     pub sampling: SamplingParameters,
     /// Texts that end the reply.
     pub stop: Vec<String>,
+    /// Whether to think first; counts for conversations. Absent: as the model does unasked.
+    #[serde(default)]
+    pub thinking: Option<ThinkingChoice>,
     /// How activations travel.
     pub activation_dtype: Option<ActivationDtype>,
     /// Compute on this device only.
@@ -111,7 +114,7 @@ impl From<ReplyRequest> for GenerateRequest {
             tokens_max: request.tokens_max,
             sampling: request.sampling.into(),
             stop: request.stop,
-            thinking: Thinking::AsUsual,
+            thinking: request.thinking.map(Thinking::from).unwrap_or_default(),
             activation_dtype: request.activation_dtype,
             reach: if request.this_device_only { Reach::ThisDevice } else { Reach::House },
         }

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nook_api::views::{DownloadView, FoundView, ModelView, TroubleView};
+use nook_api::views::{CapabilitiesView, DownloadView, FoundView, ModelView, TroubleView};
 use nook_api::{Answer, ModelCommand, NodeError};
 use nook_base::{ModelDigest, PeerId};
 use nook_fetch::{
     Catalogue, CopyOrder, FetchError, Fetched, Fetcher, FileKey, Folder, Order, Progress, Seat,
 };
+use nook_resources::catalogue::Entry;
 use nook_resources::traffic::Traffic;
 use nook_store::{Library, ModelsMove, SettingValue, Staged, Stager, Stamps};
 use nook_wire::Have;
@@ -280,6 +281,13 @@ pub enum Job {
         here: Vec<PathBuf>,
         /// Whoever asks.
         answer: Answer<Vec<FoundView>>,
+    },
+    /// Read what a model can. No event: it answers by itself.
+    ReadCapabilities {
+        /// The model.
+        entry: Box<Entry>,
+        /// Whoever asks.
+        answer: Answer<CapabilitiesView>,
     },
 }
 

@@ -188,6 +188,14 @@ impl ModelLibrary {
                 let here = self.entries.iter().map(|entry| entry.listed.path.now()).collect();
                 self.run(Job::LookElsewhere { here, answer });
             }
+            Of::Capabilities { model, answer } => match self.model(&model) {
+                Ok(entry) => {
+                    let entry = Box::new(entry.clone());
+                    self.run(Job::ReadCapabilities { entry, answer });
+                }
+                // Whoever asked may have left.
+                Err(error) => drop(answer.send(Err(error))),
+            },
         }
     }
 

@@ -4,6 +4,7 @@
 //! back, by the next start.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nook_api::{Answer, NodeError, sentence};
@@ -12,7 +13,7 @@ use nook_base::{ErrorCode, ModelDigest};
 use nook_fetch::{Fetched, Order, Seat};
 use nook_resources::workers::Workers;
 use nook_store::{Home, ModelsMove, Stager, Take};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 
 use crate::elsewhere;
@@ -39,6 +40,8 @@ pub struct Runner {
     workers: Workers,
     events: mpsc::Sender<LibraryEvent>,
     tasks: Tasks,
+    /// Whose turn it is to look through a vocabulary.
+    reading: Arc<Semaphore>,
 }
 
 impl Runner {
@@ -50,7 +53,7 @@ impl Runner {
         events: mpsc::Sender<LibraryEvent>,
         tasks: Tasks,
     ) -> Self {
-        Self { home, workers, events, tasks }
+        Self { home, workers, events, tasks, reading: Arc::new(Semaphore::new(1)) }
     }
 
     /// Begins a job.
@@ -109,6 +112,16 @@ impl Runner {
                     let look = spawn_blocking(move || elsewhere::look(&here)).await;
                     // Whoever asked may have left.
                     let _ = answer.send(look.map_err(|_| ErrorCode::WorkerCrashed.into()));
+                });
+            }
+            Job::ReadCapabilities { entry, answer } => {
+                let reading = self.reading.clone();
+                self.tasks.spawn_until_cancelled("capabilities", async move {
+                    // A vocabulary takes tens of megabytes while it is looked through.
+                    let Ok(_turn) = reading.acquire().await else { return };
+                    let read = spawn_blocking(move || entry.capabilities()).await;
+                    let read = read.map_err(|_| ErrorCode::WorkerCrashed.into());
+                    let _ = answer.send(read.and_then(|read| read));
                 });
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nook_base::{PeerId, clock};
 use nook_machine::Conditions;
-use nook_store::{Measured, MeasuredFile, Peers, SettingsFile, ThinkingChoice};
+use nook_store::{Measured, MeasuredFile, Peers, SettingsFile};
 use nook_trust::Purpose;
 use nook_wire::{KeptHistory, Message};
 use tokio::sync::oneshot;
@@ -16,7 +16,7 @@ use crate::state::State;
 use nook_api::views::TroubleView;
 use nook_api::{
     Answer, Asker, Counted, DeviceCommand, EmbedRequest, Embedded, GenerateRequest, Reply,
-    StartedTurn, Thinking, Turn,
+    StartedTurn, Turn,
 };
 use nook_host::HostEvent;
 use nook_requester::Me;
@@ -150,13 +150,8 @@ impl State {
             let _ = answer.send(Err(error));
             return;
         }
-        let chosen = &self.settings.settings().chat;
-        let thinking = match chosen.thinking {
-            ThinkingChoice::Usual => Thinking::AsUsual,
-            ThinkingChoice::Off => Thinking::Off,
-            ThinkingChoice::On => Thinking::On,
-        };
-        self.chats.say(turn, (chosen.temperature, thinking), &self.tasks, answer);
+        let usual = &self.settings.settings().chat;
+        self.chats.say(turn, (usual.temperature, usual.thinking), &self.tasks, answer);
     }
 
     /// A front end wants to know how long a prompt is.

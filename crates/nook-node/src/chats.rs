@@ -123,6 +123,9 @@ impl ChatBook {
                 let only_here = reach == Reach::ThisDevice;
                 self.change(answer, conversation, move |chats, id| chats.confine(id, only_here));
             }
+            ChatCommand::TuneConversation { conversation, choices, answer } => {
+                self.change(answer, conversation, move |chats, id| chats.tune(id, choices));
+            }
             ChatCommand::PinConversation { conversation, pinned, answer } => {
                 self.change(answer, conversation, move |chats, id| chats.pin(id, pinned));
             }
@@ -276,6 +279,7 @@ fn conversation_view(entry: ConversationEntry, excerpt: Option<String>) -> Conve
         pinned: entry.pinned,
         archived: entry.archived,
         folder: entry.folder.0,
+        choices: entry.choices,
         excerpt,
     }
 }

@@ -1,11 +1,13 @@
 //! From what a door asks for to token ids and the settings of a reply.
 
+mod going_on;
+
 use nook_base::{ErrorCode, clock};
 use nook_text::said::{Channel, THOUGHT_MARKS};
 use nook_text::{
     CallRule, ChatTemplate, Constraint, EncodeError, EncodeOptions, Moment, Opening, RenderJob,
     RenderOptions, RenderedPrompt, ReplyForm, ReplyShape, Role, Sampler, SamplerSettings,
-    StopStrings, Thought, Tokenizer, Tool, ToolChoice, ToolForm,
+    StopStrings, Thought, Tool, ToolChoice, ToolForm,
 };
 use serde_json::{Map, Value};
 
@@ -14,6 +16,8 @@ use nook_api::{
     ChatMessage, Dialog, GenerateRequest, NodeError, Prompt, Sampling, SamplingParameters, Thinking,
 };
 use nook_resources::open_models::{OpenModel, unfit_form};
+
+use going_on::{FINAL_HEAD, go_on, go_on_in_channels, write_marks};
 
 /// A request made ready.
 #[derive(Debug)]
@@ -208,73 +212,6 @@ fn has_channels(model: &OpenModel) -> bool {
 
 fn thinking_form(thought: Thought) -> ReplyForm {
     ReplyForm { thought, ..ReplyForm::plain() }
-}
-
-/// The ids of a reply that was cut, with the marks between what was thought and what was said, and
-/// how its rest is read. `open` are the marks of the thinking that the prompt has opened, `known`
-/// those of the template.
-fn go_on(
-    tokenizer: &Tokenizer,
-    (open, known): (Option<ThoughtMarks>, Option<ThoughtMarks>),
-    (thought, reply): (&str, &str),
-    most: usize,
-) -> Result<(Vec<u32>, Thought), EncodeError> {
-    // What the model said is text, whatever it spells; the marks are ours.
-    let plain = EncodeOptions { add_special: false, parse_special: false };
-    let marked = EncodeOptions { parse_special: true, ..plain };
-    let mut ids = Vec::new();
-    let mut write = |text: &str, options| -> Result<(), EncodeError> {
-        ids.extend(tokenizer.encode_within(text, options, most)?);
-        Ok(())
-    };
-    let rest = match open.or(known) {
-        Some((mark, end)) if open.is_some() || !thought.is_empty() => {
-            if open.is_none() {
-                write(&format!("{mark}\n"), marked)?;
-            }
-            write(if reply.is_empty() { thought } else { thought.trim_end() }, plain)?;
-            // A reply from before thinking was kept apart holds the end of its own.
-            if !reply.is_empty() && !reply.contains(end) {
-                write(&format!("\n{end}\n\n"), marked)?;
-            }
-            if reply.is_empty() { Thought::Within { end } } else { Thought::None }
-        }
-        _ => Thought::None,
-    };
-    write(reply, plain)?;
-    Ok((ids, rest))
-}
-
-/// The head of a message that is text, in a reply with channels.
-const FINAL_HEAD: &str = "<|channel|>final<|message|>";
-
-/// The same in a reply with channels.
-fn go_on_in_channels(
-    tokenizer: &Tokenizer,
-    (thought, reply): (&str, &str),
-    most: usize,
-) -> Result<(Vec<u32>, Thought), EncodeError> {
-    let plain = EncodeOptions { add_special: false, parse_special: false };
-    let mut ids = Vec::new();
-    if !thought.is_empty() {
-        ids.extend(write_marks(tokenizer, "<|channel|>analysis<|message|>", most)?);
-        ids.extend(tokenizer.encode_within(thought, plain, most)?);
-    }
-    if reply.is_empty() {
-        let channel = if thought.is_empty() { Channel::Head } else { Channel::Thinking };
-        return Ok((ids, Thought::Channels(channel)));
-    }
-    if !thought.is_empty() {
-        ids.extend(write_marks(tokenizer, "<|end|><|start|>assistant", most)?);
-    }
-    ids.extend(write_marks(tokenizer, FINAL_HEAD, most)?);
-    ids.extend(tokenizer.encode_within(reply, plain, most)?);
-    Ok((ids, Thought::Channels(Channel::Final)))
-}
-
-fn write_marks(tokenizer: &Tokenizer, marks: &str, most: usize) -> Result<Vec<u32>, EncodeError> {
-    let options = EncodeOptions { add_special: false, parse_special: true };
-    tokenizer.encode_within(marks, options, most)
 }
 
 /// The ids of a plain text, at most `most`, as the model's vocabulary begins and ends one.
@@ -477,73 +414,9 @@ fn now() -> Moment {
 
 #[cfg(test)]
 mod tests {
-    use nook_base::Vocabulary;
-    use nook_base::vocabulary::TokenKind;
-
     use super::*;
 
     const MARKS: ThoughtMarks = ("<think>", "</think>");
-
-    /// A vocabulary of bytes and the two marks.
-    fn bytes_and_marks() -> (Tokenizer, Vec<String>) {
-        let marks = [MARKS.0, MARKS.1].map(|mark| (mark.to_owned(), TokenKind::Control));
-        let unknown = [("<unk>".to_owned(), TokenKind::Unknown)];
-        let bytes = (0..=255).map(|byte: u8| (format!("<0x{byte:02X}>"), TokenKind::Byte));
-        let (tokens, kinds): (Vec<_>, Vec<_>) =
-            unknown.into_iter().chain(marks).chain(bytes).unzip();
-        let vocabulary = Vocabulary {
-            model: "llama".to_owned(),
-            scores: vec![0.0; tokens.len()],
-            tokens: tokens.clone(),
-            kinds,
-            unk: Some(0),
-            add_space_prefix: Some(false),
-            ..Vocabulary::default()
-        };
-        (Tokenizer::new(&vocabulary).unwrap(), tokens)
-    }
-
-    /// What the model is told of a reply that was cut: marks in brackets where they are tokens of
-    /// their own.
-    fn told(open: bool, known: bool, thought: &str, reply: &str) -> (String, Thought) {
-        let (tokenizer, tokens) = bytes_and_marks();
-        let marks = (open.then_some(MARKS), known.then_some(MARKS));
-        let (ids, rest) = go_on(&tokenizer, marks, (thought, reply), usize::MAX).unwrap();
-        let mut text = String::new();
-        for id in ids {
-            match tokens[id as usize].strip_prefix("<0x") {
-                Some(byte) => {
-                    let byte = u8::from_str_radix(byte.trim_end_matches('>'), 16).unwrap();
-                    text.push(if byte == b'\n' { '/' } else { char::from(byte) });
-                }
-                None => text.push_str(&format!("[{}]", tokens[id as usize])),
-            }
-        }
-        (text.replace('\u{2581}', " "), rest)
-    }
-
-    #[test]
-    fn a_cut_reply_goes_on_behind_what_it_thought_and_said() {
-        let within = Thought::Within { end: MARKS.1 };
-        for (open, known, thought, reply, expected, rest) in [
-            (false, false, "", "Yes", "Yes", Thought::None),
-            (false, true, "", "Yes", "Yes", Thought::None),
-            // The prompt has opened the thinking; there was none, and it was closed.
-            (true, true, "", "Yes", "/[</think>]//Yes", Thought::None),
-            (true, true, "Hm.\n", "Yes", "Hm./[</think>]//Yes", Thought::None),
-            (false, true, "Hm.", "Yes", "[<think>]/Hm./[</think>]//Yes", Thought::None),
-            // Cut in its middle: it goes on thinking.
-            (true, true, "Hm,", "", "Hm,", within),
-            (false, true, "Hm,", "", "[<think>]/Hm,", within),
-            // What was said is text, whatever it spells.
-            (false, true, "a<think>b", "", "[<think>]/a<think>b", within),
-            // From before thinking was kept apart.
-            (true, true, "", "Hm.</think>Yes", "Hm.</think>Yes", Thought::None),
-        ] {
-            let told = told(open, known, thought, reply);
-            assert_eq!(told, (expected.to_owned(), rest), "{thought:?} {reply:?}");
-        }
-    }
 
     #[test]
     fn only_a_prompt_that_ends_with_the_mark_has_opened_it() {

@@ -2,10 +2,12 @@
 
 use nook_base::{ErrorCode, LayerRange, ModelDigest};
 use nook_model::ModelFile;
+use nook_text::Capabilities;
 use nook_wire::HaveModel;
 
 use crate::open_models::Listed;
-use nook_api::views::{FitView, ModelView};
+use nook_api::views::{CapabilitiesView, FitView, ModelView};
+use nook_api::{NodeError, sentence};
 
 /// One model of this device.
 #[derive(Debug, Clone)]
@@ -91,6 +93,16 @@ impl Entry {
     /// How many layers it has.
     pub fn layers(&self) -> u32 {
         self.file.shape().layers
+    }
+
+    /// What it can besides answering. Reads its vocabulary, which takes a moment and tens of
+    /// megabytes.
+    pub fn capabilities(&self) -> Result<CapabilitiesView, NodeError> {
+        let vocabulary = self.file.vocabulary();
+        let vocabulary = vocabulary
+            .map_err(|error| NodeError::new(ErrorCode::BadModel, sentence(&error.to_string())))?;
+        let Capabilities { thinks, fills_gaps } = Capabilities::of(&vocabulary);
+        Ok(CapabilitiesView { thinks, fills_gaps })
     }
 
     /// It as front ends show it, with `fit` worked out by the caller.

@@ -20,7 +20,8 @@ mod thinking;
 
 use std::path::PathBuf;
 
-use nook_base::Sensitive;
+use nook_base::reply_choices::TEMPERATURE_MAX;
+use nook_base::{ReplyChoices, Sensitive};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::durable::FileError;
@@ -93,7 +94,7 @@ pub enum Finish {
 }
 
 /// A conversation in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ConversationEntry {
     /// Which one.
     pub id: ConversationId,
@@ -115,10 +116,12 @@ pub struct ConversationEntry {
     pub archived: bool,
     /// The folder that it lies in; empty for none.
     pub folder: Sensitive<String>,
+    /// How its replies are made, where that is not as the settings say.
+    pub choices: ReplyChoices,
 }
 
 /// A conversation with all its branches.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
     /// What lists show of it.
     pub entry: ConversationEntry,
@@ -206,6 +209,9 @@ pub enum ChatsError {
         /// Their length.
         bytes: usize,
     },
+    /// A temperature that makes no sense.
+    #[error("a temperature is from 0 to {TEMPERATURE_MAX}")]
+    BadTemperature,
     /// The disk is full.
     #[error("{} could not be written: the disk is full. Free some space and try again", path.display())]
     DiskFull {

@@ -70,6 +70,6 @@ pub use settings::{
     HostSettings, InferenceSettings, Language, Megabytes, ModelNames, ModelsSettings,
     NetworkSettings, NewVersions, NoQuietHours, PauseSettings, Pooling, PortSettings, QuietHours,
     SETTINGS, Setting, SettingValue, Settings, SettingsError, SettingsFile, Side, SplitChoice,
-    Takes, ThinkingChoice, UpdateSettings, WindowSettings, document as settings_document, setting,
+    Takes, UpdateSettings, WindowSettings, document as settings_document, setting,
     template as settings_template, typescript as settings_typescript, usual_shard_bytes,
 };

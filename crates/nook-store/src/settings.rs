@@ -111,17 +111,6 @@ pub enum Pooling {
     Always,
 }
 
-/// Whether models think aloud before they answer in this device's chats; one that cannot does not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ThinkingChoice {
-    /// As each does unasked.
-    Usual,
-    /// Not where it can be switched off.
-    Off,
-    /// Also where it must be switched on.
-    On,
-}
-
 /// Keys that bring the window up for a question, whichever program is in front.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskKeys {

@@ -97,6 +97,7 @@ impl Wish {
             tokens_max: Some(tokens),
             sampling: SamplingParameters::GREEDY,
             stop: Vec::new(),
+            thinking: None,
             activation_dtype: Some(ActivationDtype::F32),
             this_device_only: false,
         })

@@ -10,6 +10,7 @@
 //! reply must have a form, a [`Constraint`] says before each token which may come. What a user
 //! wrote never becomes a control token on that way: see [`template::RenderedPrompt`].
 
+mod capabilities;
 pub mod grammar;
 mod rendered;
 pub mod reply;
@@ -22,6 +23,7 @@ pub mod template;
 pub mod tokenizer;
 pub mod tools;
 
+pub use capabilities::Capabilities;
 pub use grammar::{Allowed, Constraint, GrammarError, Grammars, ReplyShape, TokenMask, Words};
 pub use reply::{Piece, ReplyText};
 pub use said::{ReplyForm, Said, SaidParser, Thought};

@@ -431,3 +431,8 @@ fn possible(text: &str, marks: &[&str]) -> usize {
     };
     marks.iter().filter_map(tail_of).max().unwrap_or(0)
 }
+
+/// The first of `marks` in `text`, and where it begins.
+fn first_of(text: &str, marks: &[&'static str]) -> Option<(usize, &'static str)> {
+    marks.iter().filter_map(|mark| Some((text.find(mark)?, *mark))).min()
+}

@@ -367,8 +367,17 @@ impl std::fmt::Debug for Preview {
     }
 }
 
+/// The template that is in use for a vocabulary: its own, or the one that it gets by default.
+pub(crate) fn source_for(vocabulary: &Vocabulary) -> &str {
+    let own = vocabulary.chat_template.as_deref();
+    own.unwrap_or_else(|| defaults::form(vocabulary).source)
+}
+
 /// The marks of thinking that a template, or else its vocabulary, knows.
-fn thought_marks(source: &str, vocabulary: &Vocabulary) -> Option<(&'static str, &'static str)> {
+pub(crate) fn thought_marks(
+    source: &str,
+    vocabulary: &Vocabulary,
+) -> Option<(&'static str, &'static str)> {
     let in_source = THOUGHT_MARKS.into_iter().find(|(_, end)| source.contains(end));
     let is_token = |mark: &str| vocabulary.tokens.iter().any(|token| token == mark);
     in_source.or_else(|| THOUGHT_MARKS.into_iter().find(|(mark, _)| is_token(mark)))

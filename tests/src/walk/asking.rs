@@ -43,6 +43,7 @@ impl Asking {
             tokens_max: Some(tokens),
             sampling: SamplingParameters::GREEDY,
             stop: Vec::new(),
+            thinking: None,
             activation_dtype: None,
             this_device_only: arm == Arm::Undivided,
         };

@@ -6,10 +6,11 @@
 use std::time::Duration;
 
 use nook_api::views::{
-    ChatRole, ExportAsk, MessageFinish, MessageView, PoolingView, ReplyEvent, SettingAsk,
+    CapabilitiesView, ChatRole, ExportAsk, MessageFinish, MessageView, PoolingView, ReplyEvent,
+    SettingAsk,
 };
 use nook_api::{ChatStart, NodeHandle, Reach, StartedTurn, Turn, TurnText};
-use nook_base::{ErrorCode, Sensitive};
+use nook_base::{ErrorCode, ReplyChoices, Sensitive, ThinkingChoice};
 use nook_node::{NodeOptions, WorkerCommand};
 use nook_testkit::Throttle;
 
@@ -205,7 +206,8 @@ async fn an_edited_first_message_stands_beside_the_old_one_and_files_come_back()
 async fn a_chat_that_is_not_kept_leaves_nothing_in_any_file() {
     let node = Node::start().await;
     let canary = "xylophonequartz";
-    let start = ChatStart { temporary: true, instructions: Sensitive(canary.to_owned()) };
+    let instructions = Sensitive(canary.to_owned());
+    let start = ChatStart { temporary: true, instructions, ..ChatStart::default() };
     let mut turn = node.begin(None, new(canary, None), start).await;
     listen(&mut turn, 3).await;
     let (conversation, reply) = (turn.conversation, turn.reply_message);
@@ -271,7 +273,8 @@ async fn how_freely_words_are_chosen_is_the_owners_choice() {
 /// A template that says what it was told; only the length of a prompt is seen from outside.
 const TELLING: &str = "{% for m in messages %}{{ m.content }}{% endfor %}\
                        {{ 'a b c d' if enable_thinking }}\
-                       {{ 'a b' if enable_thinking is defined and not enable_thinking }}";
+                       {{ 'a b' if enable_thinking is defined and not enable_thinking }}\
+                       {# </think> #}";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whether_a_model_thinks_first_is_the_owners_choice() {
@@ -280,8 +283,14 @@ async fn whether_a_model_thinks_first_is_the_owners_choice() {
     let file = node.home.path().join("telling.gguf");
     std::fs::write(&file, crate::hostile::templated(&built_in, TELLING).unwrap()).unwrap();
     node.house.import_model(file, Some("telling".to_owned())).await.unwrap();
-    let prompt_tokens = async || {
-        let (start, text) = (ChatStart::default(), new("Hello", None));
+    for (model, thinks) in [("telling", true), ("ember", false)] {
+        let can = node.house.capabilities(model.to_owned()).await.unwrap();
+        assert_eq!(can, CapabilitiesView { thinks, fills_gaps: false }, "{model}");
+    }
+    let unknown = node.house.capabilities("nothing".to_owned()).await.unwrap_err();
+    assert_eq!(unknown.code, ErrorCode::NotFound);
+    let prompt_tokens = async |choices| {
+        let (start, text) = (ChatStart { choices, ..ChatStart::default() }, new("Hello", None));
         let (model, reach) = ("telling".to_owned(), Reach::ThisDevice);
         let turn = Turn { conversation: None, start, text, model, reach };
         let mut turn = node.house.say(turn).await.unwrap();
@@ -295,12 +304,20 @@ async fn whether_a_model_thinks_first_is_the_owners_choice() {
         };
         tokio::time::timeout(PATIENCE, begun).await.unwrap()
     };
-    let usual = prompt_tokens().await;
+    let unchosen = ReplyChoices::default();
+    let usual = prompt_tokens(unchosen).await;
     node.house.change_setting(SettingAsk::new("chat.thinking", "off")).await.unwrap();
-    let off = prompt_tokens().await;
+    let off = prompt_tokens(unchosen).await;
     node.house.change_setting(SettingAsk::new("chat.thinking", "on")).await.unwrap();
-    let on = prompt_tokens().await;
+    let on = prompt_tokens(unchosen).await;
     assert!(usual < off && off < on, "{usual} {off} {on}");
+    // What was chosen for a conversation goes before the setting.
+    for (thinking, expected) in
+        [(ThinkingChoice::Usual, usual), (ThinkingChoice::Off, off), (ThinkingChoice::On, on)]
+    {
+        let chosen = ReplyChoices { thinking: Some(thinking), ..unchosen };
+        assert_eq!(prompt_tokens(chosen).await, expected, "{thinking:?}");
+    }
     node.house.shut_down().await;
 }
 

@@ -18,6 +18,7 @@ import type { Page } from '../generated/Page';
 import type { PauseReason } from '../generated/PauseReason';
 import type { PauseView } from '../generated/PauseView';
 import type { Problem } from '../generated/Problem';
+import type { ReplyChoices } from '../generated/ReplyChoices';
 import type { ReplyEvent } from '../generated/ReplyEvent';
 import type { ReplySummary } from '../generated/ReplySummary';
 import type { SettingAsk } from '../generated/SettingAsk';
@@ -27,6 +28,7 @@ import type { Reach } from '../generated/Reach';
 import type { Request } from '../generated/Request';
 import type { Sharing } from '../generated/Sharing';
 import type { Turn } from '../generated/Turn';
+import { AS_SETTINGS } from '../kit/reply-choices';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
 import { beginMove, pieceMoves } from './fake/models-folder';
@@ -259,6 +261,8 @@ export class FakeBackend extends NodeCalls implements Shell {
   override renameConversation(id: number, title: string) { return this.#arrange(id, { title }); }
   override instructConversation(id: number, instructions: string) { return this.#arrange(id, { instructions }); }
   override confineConversation(id: number, reach: Reach) { return this.#arrange(id, { only_here: reach === 'this_device' }); }
+  override tuneConversation(id: number, choices: ReplyChoices) { return this.#arrange(id, { choices }); }
+  override capabilities(model: string) { return Promise.resolve({ thinks: !/ember/i.test(model), fills_gaps: false }); }
   override fileConversation(id: number, folder: string) { return this.#arrange(id, { folder: folderName(folder) }); }
   override renameFolder(folder: string, name: string) { return this.#arrangeAll((c) => c.folder === folder, { folder: folderName(name) }); }
   override pinConversation(id: number, pinned: boolean) { return this.#arrange(id, pinned ? { pinned, archived: false } : { pinned }); }
@@ -313,6 +317,7 @@ export class FakeBackend extends NodeCalls implements Shell {
       if (turn.start.temporary) this.#passing.add(conversation);
       await this.instructConversation(conversation, turn.start.instructions);
       await this.confineConversation(conversation, turn.reach);
+      await this.tuneConversation(conversation, turn.start.choices);
     }
     const kept = this.#messages.get(conversation) ?? [];
     const named = what.kind === 'new' ? undefined : kept.find((m) => m.id === what.message);
@@ -555,7 +560,7 @@ export class FakeBackend extends NodeCalls implements Shell {
   #begin(text: string): number {
     const id = this.#nextId++;
     this.#conversations.push({ id, title: text.split(/\s+/).slice(0, 6).join(' '), updated: now(),
-      instructions: '', only_here: false, pinned: false, archived: false, folder: '', excerpt: null });
+      instructions: '', only_here: false, choices: AS_SETTINGS, pinned: false, archived: false, folder: '', excerpt: null });
     this.#messages.set(id, []);
     return id;
   }

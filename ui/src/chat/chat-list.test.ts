@@ -3,9 +3,10 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { FakeBackend } from '../backend/fake';
 import { toasts } from '../kit/toasts.svelte';
 import { branchTitle, ChatList, grouped } from './chat-list.svelte';
+import { AS_SETTINGS } from '../kit/reply-choices';
 
 /** What does not matter for days. */
-const REST = { title: '', instructions: '', only_here: false, pinned: false, archived: false, folder: '', excerpt: null };
+const REST = { title: '', instructions: '', only_here: false, choices: AS_SETTINGS, pinned: false, archived: false, folder: '', excerpt: null };
 
 beforeEach(() => { vi.useFakeTimers(); });
 afterEach(() => { vi.useRealTimers(); });

@@ -8,7 +8,7 @@ import { FILES_MAX, isLong, join, pasted, PUT_BACK_CHARACTERS_MAX, read, type At
 import { branchTitle, ChatList } from './chat-list.svelte';
 import { Coming } from './coming.svelte';
 import { Deletions } from './deletions';
-import { Drafts } from './drafts';
+import { Drafts, UNARRANGED } from './drafts';
 import { ModelChoices } from './model-choices';
 import { OpenChat } from './open-chat.svelte';
 import { Presets } from './presets.svelte';
@@ -59,6 +59,11 @@ export class ChatDesk {
   model(house: Pick<HouseholdView, 'models' | 'default_model'>): string | null {
     void this.#chosen;
     return this.#models.of(this.current.model, house);
+  }
+
+  /** Whether a model may think before it answers; where nobody can say, it may. */
+  async thinks(model: string): Promise<boolean> {
+    return this.#backend.capabilities(model).then(({ thinks }) => thinks, () => true);
   }
 
   /** Chooses the model of the open chat, and of those that are begun from now on. */
@@ -200,7 +205,7 @@ export class ChatDesk {
     this.refused = null;
     const taken = await chat.say(message, model);
     if (!chat.temporary) this.drafts.keep(before, taken ? '' : draft);
-    if (taken && before === null) this.drafts.arrange({ onlyHere: false, instructions: '' });
+    if (taken && before === null) this.drafts.arrange(UNARRANGED);
     if (taken && chat.model !== null) this.#keepModel(chat);
     if (taken) return;
     if (chat.files.length === 0) chat.files = files;

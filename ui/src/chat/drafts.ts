@@ -1,6 +1,9 @@
 /** What was typed and not sent, by conversation, kept on this computer until it is; and how the chat is to be answered
  *  that has not begun. */
 
+import type { ReplyChoices } from '../generated/ReplyChoices';
+import { AS_SETTINGS, choicesFrom } from '../kit/reply-choices';
+
 const PREFIX = 'inglenook.draft.';
 const ARRANGED = 'inglenook.draft.new.arranged';
 /** A longer draft is not kept: the page's storage is small and shared. */
@@ -11,7 +14,12 @@ export interface Arranged {
   onlyHere: boolean;
   /** What the model is told first. */
   instructions: string;
+  /** How its replies are made. */
+  choices: ReplyChoices;
 }
+
+/** Nothing was arranged. */
+export const UNARRANGED: Arranged = { onlyHere: false, instructions: '', choices: AS_SETTINGS };
 
 export class Drafts {
   readonly #storage: Storage;
@@ -23,16 +31,17 @@ export class Drafts {
   /** How the chat is to be answered that has not begun. */
   get arranged(): Arranged {
     try {
-      const { onlyHere, instructions } = JSON.parse(this.#storage.getItem(ARRANGED) ?? '{}') as Partial<Arranged>;
-      return { onlyHere: onlyHere === true, instructions: typeof instructions === 'string' ? instructions : '' };
+      const { onlyHere, instructions, choices } = JSON.parse(this.#storage.getItem(ARRANGED) ?? '{}') as Partial<Arranged>;
+      return { onlyHere: onlyHere === true, instructions: typeof instructions === 'string' ? instructions : '', choices: choicesFrom(choices) };
     } catch {
-      return { onlyHere: false, instructions: '' };
+      return UNARRANGED;
     }
   }
 
-  arrange({ onlyHere, instructions }: Arranged): void {
-    if (!onlyHere && instructions === '') this.#storage.removeItem(ARRANGED);
-    else this.#write(ARRANGED, JSON.stringify({ onlyHere, instructions }));
+  arrange({ onlyHere, instructions, choices }: Arranged): void {
+    const isUsual = !onlyHere && instructions === '' && choices.thinking === null && choices.temperature === null;
+    if (isUsual) this.#storage.removeItem(ARRANGED);
+    else this.#write(ARRANGED, JSON.stringify({ onlyHere, instructions, choices }));
   }
 
   /** The draft of a conversation; `null` is the one that does not exist yet. */

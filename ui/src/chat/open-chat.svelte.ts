@@ -3,6 +3,7 @@ import { SvelteMap } from 'svelte/reactivity';
 import { Refusal, type Backend } from '../backend/backend';
 import type { ConversationView } from '../generated/ConversationView';
 import type { MessageView } from '../generated/MessageView';
+import type { ReplyChoices } from '../generated/ReplyChoices';
 import type { TurnText } from '../generated/TurnText';
 import { announcer } from '../kit/announcer.svelte';
 import { countWords } from '../kit/words';
@@ -10,6 +11,7 @@ import { t } from '../strings';
 import type { Attachment } from './attachments';
 import { begunOf, faceOf, type ReplyFace } from './face';
 import { LiveReply } from './live.svelte';
+import { AS_SETTINGS } from '../kit/reply-choices';
 import { branch, type Choices } from './tree';
 
 /** How often a reply is looked at that another page began. */
@@ -40,6 +42,8 @@ export class OpenChat {
   model = $state<string | null>(null);
   /** Whether its replies stay on this computer. */
   onlyHere = $state(false);
+  /** How its replies are made, where that is not as the settings say. */
+  choices = $state.raw<ReplyChoices>(AS_SETTINGS);
   /** Files that go with the next message. */
   files = $state.raw<readonly Attachment[]>([]);
   /** Words that are typed over messages and not taken yet, by message. */
@@ -89,6 +93,7 @@ export class OpenChat {
   know(view: ConversationView): void {
     this.instructions = view.instructions;
     this.onlyHere = view.only_here;
+    this.choices = view.choices;
   }
 
   async load(): Promise<void> {
@@ -234,6 +239,16 @@ export class OpenChat {
     });
   }
 
+  /** Sets how its replies are made from now on. */
+  async tune(choices: ReplyChoices): Promise<void> {
+    const before = this.choices;
+    this.choices = choices;
+    if (this.id === null) return this.#arranged(this);
+    await this.#keep(this.#backend.tuneConversation(this.id, choices), () => {
+      this.choices = before;
+    });
+  }
+
   async #keep(work: Promise<void>, undo: () => void): Promise<void> {
     try {
       await work;
@@ -259,7 +274,7 @@ export class OpenChat {
     try {
       const turn = {
         conversation: this.id,
-        start: { temporary: this.temporary, instructions: this.instructions },
+        start: { temporary: this.temporary, instructions: this.instructions, choices: this.choices },
         text: what,
         model,
         reach: this.onlyHere ? ('this_device' as const) : ('house' as const),

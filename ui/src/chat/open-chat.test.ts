@@ -7,6 +7,7 @@ import { toasts } from '../kit/toasts.svelte';
 import { FILES_MAX } from './attachments';
 import { ChatDesk } from './desk.svelte';
 import { faceOf } from './face';
+import { AS_SETTINGS } from '../kit/reply-choices';
 
 const MODEL = 'ember';
 
@@ -286,7 +287,7 @@ describe('instructions and files', () => {
     it.type('What is this?');
     await it.send(MODEL);
     await finished(it);
-    expect(say.mock.calls[0]?.[0].start).toEqual({ temporary: false, instructions: 'Be brief.' });
+    expect(say.mock.calls[0]?.[0].start).toEqual({ temporary: false, instructions: 'Be brief.', choices: AS_SETTINGS });
     expect(it.current.steps[0]?.message.text).toContain('```python title="one.py"');
     expect(it.files).toEqual([]);
     await it.current.instruct('Be long.');
@@ -363,12 +364,14 @@ describe('instructions and files', () => {
     const before = new ChatDesk(backend);
     before.type('Between us');
     await before.current.confine(true);
+    const choices = { thinking: 'on', temperature: 0 } as const;
+    await before.current.tune(choices);
     const it = new ChatDesk(backend);
-    expect([it.draft, it.current.onlyHere]).toEqual(['Between us', true]);
+    expect([it.draft, it.current.onlyHere, it.current.choices]).toEqual(['Between us', true, choices]);
     await it.send(MODEL);
     await finished(it);
     it.startNew();
-    expect([it.draft, it.current.onlyHere]).toEqual(['', false]);
+    expect([it.draft, it.current.onlyHere, it.current.choices]).toEqual(['', false, AS_SETTINGS]);
     expect(new ChatDesk(backend).current.onlyHere).toBe(false);
   });
 

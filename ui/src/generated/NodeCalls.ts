@@ -118,6 +118,11 @@ export abstract class NodeCalls {
     return this.call<'found_models'>({ action: 'found_models' });
   }
 
+  /** What a model can besides answering. Reads it from the file. */
+  capabilities(model: Ask<'capabilities'>['model']): Promise<Answer<'capabilities'>> {
+    return this.call<'capabilities'>({ action: 'capabilities', model });
+  }
+
   /** Conversations that are kept: pinned ones, newest first, archived ones. */
   conversations(search: Ask<'conversations'>['search']): Promise<Answer<'conversations'>> {
     return this.call<'conversations'>({ action: 'conversations', search });
@@ -146,6 +151,11 @@ export abstract class NodeCalls {
   /** Keeps the replies of a conversation on this device, or lets others help again. */
   confineConversation(conversation: Ask<'confine_conversation'>['conversation'], reach: Ask<'confine_conversation'>['reach']): Promise<Answer<'confine_conversation'>> {
     return this.call<'confine_conversation'>({ action: 'confine_conversation', conversation, reach });
+  }
+
+  /** Sets how the replies of a conversation are made, where that is not as the settings say. */
+  tuneConversation(conversation: Ask<'tune_conversation'>['conversation'], choices: Ask<'tune_conversation'>['choices']): Promise<Answer<'tune_conversation'>> {
+    return this.call<'tune_conversation'>({ action: 'tune_conversation', conversation, choices });
   }
 
   /** Puts a conversation before all others in the list, or back among them. */

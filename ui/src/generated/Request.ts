@@ -7,6 +7,7 @@ import type { PairTarget } from "./PairTarget";
 import type { PauseFor } from "./PauseFor";
 import type { PrivacyFigures } from "./PrivacyFigures";
 import type { Reach } from "./Reach";
+import type { ReplyChoices } from "./ReplyChoices";
 import type { SettingAsk } from "./SettingAsk";
 import type { Sharing } from "./Sharing";
 import type { Trust } from "./Trust";
@@ -100,7 +101,11 @@ ask: DownloadAsk, } | { "action": "move_models",
  * The folder; absent: the usual one. A path that is no text is refused, as the
  * settings could not hold it.
  */
-to: string | null, } | { "action": "stop_moving_models", } | { "action": "found_models", } | { "action": "conversations", 
+to: string | null, } | { "action": "stop_moving_models", } | { "action": "found_models", } | { "action": "capabilities", 
+/**
+ * Its name.
+ */
+model: string, } | { "action": "conversations", 
 /**
  * Only those that hold all of these words; absent: all.
  */
@@ -136,7 +141,15 @@ conversation: number,
 /**
  * Where its replies may be computed.
  */
-reach: Reach, } | { "action": "pin_conversation", 
+reach: Reach, } | { "action": "tune_conversation", 
+/**
+ * Which conversation.
+ */
+conversation: number, 
+/**
+ * What is chosen for it.
+ */
+choices: ReplyChoices, } | { "action": "pin_conversation", 
 /**
  * Which conversation.
  */

@@ -182,6 +182,7 @@ export const OFFERED = [
   'network.give_models',
   'network.let_others_wake',
   'network.wake_helpers',
+  'chat.temperature',
   'chat.thinking',
   'window.notifications',
   'window.ask_keys',

@@ -50,7 +50,7 @@ describe('a question from another program', () => {
     await user.click(screen.getByTitle('Why leaves change colour'));
     const { id } = state.desk.current;
     await user.click(await screen.findByTestId('about'));
-    await user.type(screen.getByTestId('instructions'), 'Answer in rhymes.');
+    await user.type(await screen.findByTestId('instructions'), 'Answer in rhymes.');
     const instruct = vi.spyOn(backend, 'instructConversation');
     backend.window.ask();
     await vi.waitFor(() => { expect(screen.queryByTestId('chat-sheet')).toBeNull(); });

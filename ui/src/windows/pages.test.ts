@@ -563,7 +563,7 @@ describe('a chat', () => {
   it('has instructions to start from, and is saved as a file', async () => {
     await say('a story');
     await user.click(screen.getByTestId('about'));
-    await user.selectOptions(screen.getByTestId('preset'), 'Plain language');
+    await user.selectOptions(await screen.findByTestId('preset'), 'Plain language');
     expect(screen.getByTestId<HTMLTextAreaElement>('instructions').value).toContain('ten-year-old');
     await user.click(screen.getByTestId('save-markdown'));
     expect((await screen.findByTestId('saved')).textContent).toMatch(/^Saved: .*\.md$/);

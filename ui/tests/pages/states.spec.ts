@@ -61,7 +61,11 @@ for (const theme of THEMES) {
     await page.getByTestId('save-markdown').click();
     await expect(page.getByTestId('saved')).toBeVisible();
     await isGood(page, theme, 'chat-sheet-saved');
+    await page.getByTestId('sheet-thinking').selectOption('on');
+    await page.getByTestId('sheet-freedom').selectOption('0.3');
     await page.keyboard.press('Escape');
+    await expect(page.getByTestId('told-freedom')).toBeVisible();
+    await isGood(page, theme, 'chat-chosen');
     await page.keyboard.press('Control+/');
     await expect(page.getByTestId('shortcuts')).toBeVisible();
     await isGood(page, theme, 'shortcuts');

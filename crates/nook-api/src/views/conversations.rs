@@ -1,5 +1,6 @@
 //! Kept conversations as front ends show them.
 
+use nook_base::ReplyChoices;
 use serde::{Deserialize, Serialize};
 
 use super::{FailoverView, ReplySummary, RouteView};
@@ -37,6 +38,9 @@ struct ConversationView {
     /// The folder that it lies in; empty for none.
     #[serde(default)]
     pub folder: String,
+    /// How its replies are made, where that is not as the settings say.
+    #[serde(default)]
+    pub choices: ReplyChoices,
     /// Text around the words that were looked for; absent where the title holds them, or nothing
     /// was looked for.
     pub excerpt: Option<String>,

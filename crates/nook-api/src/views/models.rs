@@ -230,6 +230,17 @@ enum DownloadAsk {
 }
 
 view! {
+/// What a model can besides answering.
+#[derive(Copy, Eq)]
+struct CapabilitiesView {
+    /// It may think before it answers, apart from its answer.
+    pub thinks: bool,
+    /// It has marks for a text with a gap and was trained to fill it.
+    pub fills_gaps: bool,
+}
+}
+
+view! {
 /// A model file of another program on this device.
 struct FoundView {
     /// Whose it is.

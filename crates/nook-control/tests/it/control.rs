@@ -102,6 +102,7 @@ fn wish(text: Option<&str>, messages: Option<&str>, tokens_max: u32) -> ReplyReq
         tokens_max: Some(tokens_max),
         sampling: SamplingParameters::GREEDY,
         stop: Vec::new(),
+        thinking: None,
         activation_dtype: None,
         this_device_only: true,
     }

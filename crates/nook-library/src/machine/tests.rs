@@ -190,6 +190,7 @@ fn job_line(job: &Job) -> String {
         Job::DeletePart { model, .. } => format!("delete layers of {}", model.0[0]),
         Job::LeavePart { model, .. } => format!("leave layers of {}", model.0[0]),
         Job::LookElsewhere { .. } => "look elsewhere".to_owned(),
+        Job::ReadCapabilities { entry, .. } => format!("what {} can", entry.listed.name),
     }
 }
 

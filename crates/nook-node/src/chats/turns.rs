@@ -1,7 +1,7 @@
 //! Turns: what a person says goes into the tree of its conversation, and a reply to it begins.
 
-use nook_base::clock;
 use nook_base::tasks::Tasks;
+use nook_base::{ReplyChoices, ThinkingChoice, clock};
 use nook_store::{
     Chats, ChatsError, Conversation, ConversationId, Finish, Message, MessageId, Role,
 };
@@ -12,7 +12,7 @@ use super::{Books, ChatBook, ChatEvent, role_view, told};
 use nook_api::views::ChatRole;
 use nook_api::{
     Answer, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, SamplingParameters,
-    StartedTurn, Thinking, Turn, TurnText,
+    StartedTurn, Turn, TurnText,
 };
 
 /// Characters of a first message that become the title of its conversation.
@@ -25,20 +25,22 @@ struct Prepared {
     reply: MessageId,
     prompt: Prompt,
     reach: Reach,
+    choices: ReplyChoices,
     begun: Begun,
 }
 
 impl ChatBook {
-    /// Says something in a conversation.
+    /// Says something in a conversation. The settings say how its reply is made where nothing was
+    /// chosen for the conversation.
     pub(crate) fn say(
         &self,
         turn: Turn,
-        (temperature, thinking): (f32, Thinking),
+        (temperature, thinking): (f32, ThinkingChoice),
         tasks: &Tasks,
         answer: Answer<StartedTurn>,
     ) {
         let (book, events) = (self.clone(), self.events.clone());
-        let (model, temperature) = (turn.model.clone(), Some(temperature));
+        let model = turn.model.clone();
         let spawner = tasks.clone();
         tasks.spawn_until_cancelled("turn", async move {
             let outcome = async {
@@ -54,6 +56,8 @@ impl ChatBook {
                     let _ = events.send(ChatEvent::Ended(ended.0)).await;
                 }
                 let prepared = prepared.map_err(told)?;
+                let chosen = prepared.choices;
+                let temperature = Some(chosen.temperature.unwrap_or(temperature));
                 let request = GenerateRequest {
                     model,
                     prompt: prepared.prompt,
@@ -61,7 +65,7 @@ impl ChatBook {
                     sampling: SamplingParameters { temperature, ..SamplingParameters::default() }
                         .into(),
                     stop: Vec::new(),
-                    thinking,
+                    thinking: chosen.thinking.unwrap_or(thinking).into(),
                     activation_dtype: None,
                     reach: prepared.reach,
                 };
@@ -159,7 +163,8 @@ fn prepare_in(
             Prompt::Begun { messages, thought, reply }
         };
         let (reach, begun) = (reach(&kept, turn.reach), Begun::of(cut));
-        return Ok(Prepared { conversation, user, reply, prompt, reach, begun });
+        let choices = kept.entry.choices;
+        return Ok(Prepared { conversation, user, reply, prompt, reach, choices, begun });
     }
     let user = match &turn.text {
         TurnText::New { text, parent } => {
@@ -170,8 +175,8 @@ fn prepare_in(
     let reply = chats.begin_reply(conversation, user, &turn.model, now)?;
     let kept = chats.get(conversation)?;
     let (prompt, reach) = (Prompt::Chat(told_so_far(&kept, user)), reach(&kept, turn.reach));
-    let begun = Begun::default();
-    Ok(Prepared { conversation, user, reply, prompt, reach, begun })
+    let (choices, begun) = (kept.entry.choices, Begun::default());
+    Ok(Prepared { conversation, user, reply, prompt, reach, choices, begun })
 }
 
 /// Sets how a conversation that a turn begins is to be answered.
@@ -181,6 +186,9 @@ fn arrange(chats: &mut Chats, id: ConversationId, turn: &Turn) -> Result<(), Cha
     }
     if turn.reach == Reach::ThisDevice {
         chats.confine(id, true)?;
+    }
+    if turn.start.choices != ReplyChoices::default() {
+        chats.tune(id, turn.start.choices)?;
     }
     Ok(())
 }
@@ -281,7 +289,8 @@ mod tests {
             let begin = Turn { start, ..turn(None, new(&long, None)) };
             let failed = prepare(&mut books, begin).unwrap_err();
             assert!(matches!(failed, ChatsError::TooLong { .. }), "{failed}");
-            let start = ChatStart { temporary, instructions: instructions.clone() };
+            let start =
+                ChatStart { temporary, instructions: instructions.clone(), ..ChatStart::default() };
             let begin = Turn { start, ..turn(None, new("Hello", None)) };
             let failed = prepare(&mut books, begin).unwrap_err();
             assert!(matches!(failed, ChatsError::InstructionsTooLong { .. }), "{failed}");
@@ -307,7 +316,7 @@ mod tests {
         let start = ChatStart { temporary: true, ..ChatStart::default() };
         let text = new(&"x".repeat(MESSAGE_BYTES_MAX + 1), None);
         let (answer, answered) = oneshot::channel();
-        book.say(Turn { start, ..turn(None, text) }, (0.0, Thinking::AsUsual), &tasks, answer);
+        book.say(Turn { start, ..turn(None, text) }, (0.0, ThinkingChoice::Usual), &tasks, answer);
         let Err(error) = answered.await.unwrap() else { panic!("it is too long") };
         assert_eq!(error.code, nook_base::ErrorCode::TooLong);
         let event = told.try_recv();
@@ -386,7 +395,7 @@ mod tests {
     fn instructions_come_first_and_temporary_chats_touch_no_file() {
         let mut books = books();
         let instructions = Sensitive("Be brief.".to_owned());
-        let start = ChatStart { temporary: true, instructions };
+        let start = ChatStart { temporary: true, instructions, ..ChatStart::default() };
         let begin = Turn { start, ..turn(None, new("Hello", None)) };
         let first = prepare(&mut books, begin).unwrap();
         assert_eq!(said(&first.prompt), ["Be brief.", "Hello"]);

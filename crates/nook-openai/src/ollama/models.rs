@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use nook_api::WorkerVitals;
-use nook_api::views::ModelView;
+use nook_api::views::{CapabilitiesView, ModelView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -92,6 +92,7 @@ pub(crate) async fn show(
     let view = port.house.now();
     let name = model_name(plain_name(sent.model.or(sent.name), &view), &view)?;
     let model = find(&view, &name)?;
+    let capabilities = words_for(port.house.capabilities(name.clone()).await?);
     let architecture = &model.architecture;
     let mut info = json!({
         "general.architecture": architecture,
@@ -105,9 +106,16 @@ pub(crate) async fn show(
         "template": "",
         "details": Details::from(model),
         "model_info": info,
-        "capabilities": ["completion", "tools"],
+        "capabilities": capabilities,
         "modified_at": moment(model.added),
     })))
+}
+
+/// What a model can, in Ollama's words. A model without a form for calls of tools is told of one.
+fn words_for(can: CapabilitiesView) -> Vec<&'static str> {
+    let more = [(can.fills_gaps, "insert"), (can.thinks, "thinking")];
+    let more = more.into_iter().filter_map(|(can, word)| can.then_some(word));
+    ["completion", "tools"].into_iter().chain(more).collect()
 }
 
 impl From<&ModelView> for Tag {
@@ -133,5 +141,17 @@ impl From<&ModelView> for Details {
             parameter_size: "",
             quantization_level: model.quantisation.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_model_can_is_said_in_words_that_clients_look_for() {
+        let words = |thinks, fills_gaps| words_for(CapabilitiesView { thinks, fills_gaps });
+        assert_eq!(words(false, false), ["completion", "tools"]);
+        assert_eq!(words(true, true), ["completion", "tools", "insert", "thinking"]);
     }
 }

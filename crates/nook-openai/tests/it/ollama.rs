@@ -153,7 +153,7 @@ async fn models_are_listed_shown_and_told_of_while_they_are_open() {
         let family = shown["details"]["family"].as_str().unwrap();
         let window = &shown["model_info"][format!("{family}.context_length")];
         assert_eq!(window.as_u64(), Some(port.house.now().models[0].context_length.into()));
-        assert!(shown["capabilities"].as_array().unwrap().contains(&json!("tools")));
+        assert_eq!(shown["capabilities"], json!(["completion", "tools"]));
     }
     chat(&port, json!({})).await;
     let open = get("/api/ps").await.json();

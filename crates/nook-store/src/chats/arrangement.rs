@@ -1,8 +1,9 @@
-//! How a conversation is to be answered and listed: its instructions, where its replies are computed,
-//! whether it stands before the others or is put away, and the folder that it lies in.
+//! How a conversation is to be answered and listed: its instructions, where and how its replies are
+//! made, whether it stands before the others or is put away, and the folder that it lies in.
 //!
 //! A folder is a name that conversations have in common: there is none without any.
 
+use nook_base::{ReplyChoices, ThinkingChoice};
 use rusqlite::params;
 
 use super::{Chats, ChatsError, ConversationId, FOLDER_CHARS_MAX, INSTRUCTIONS_BYTES_MAX, one};
@@ -22,6 +23,18 @@ impl Chats {
     pub fn confine(&mut self, id: ConversationId, only_here: bool) -> Result<(), ChatsError> {
         let sql = "UPDATE conversation SET only_here = ?2 WHERE id = ?1";
         let changed = self.database.execute(sql, params![id.0, only_here]);
+        one(self.told(changed)?, ChatsError::NoConversation)
+    }
+
+    /// Sets how the replies of a conversation are made, where that is not as the settings say.
+    pub fn tune(&mut self, id: ConversationId, choices: ReplyChoices) -> Result<(), ChatsError> {
+        if !choices.is_sound() {
+            return Err(ChatsError::BadTemperature);
+        }
+        let ReplyChoices { thinking, temperature } = choices;
+        let sql = "UPDATE conversation SET thinking = ?2, temperature = ?3 WHERE id = ?1";
+        let values = params![id.0, thinking.map(ThinkingChoice::word), temperature];
+        let changed = self.database.execute(sql, values);
         one(self.told(changed)?, ChatsError::NoConversation)
     }
 

@@ -34,8 +34,9 @@ fn copy(
     now: u64,
 ) -> rusqlite::Result<ConversationId> {
     transaction.execute(
-        "INSERT INTO conversation (title, created, changed, instructions, only_here, folder)
-         SELECT title, ?2, ?2, instructions, only_here, folder FROM conversation WHERE id = ?1",
+        "INSERT INTO conversation (title, created, changed, instructions, only_here, folder,
+                                   thinking, temperature)
+         SELECT title, ?2, ?2, instructions, only_here, folder, thinking, temperature FROM conversation WHERE id = ?1",
         params![from.entry.id.0, stamp(now)],
     )?;
     let made = transaction.last_insert_rowid();

@@ -1,6 +1,6 @@
 //! What a row of the tables is as a value.
 
-use nook_base::Sensitive;
+use nook_base::{ReplyChoices, Sensitive, ThinkingChoice};
 use rusqlite::{Connection, Row};
 
 use super::{
@@ -8,7 +8,7 @@ use super::{
 };
 
 /// What [`entry`] reads, in order.
-pub(super) const ENTRY: &str = "SELECT id, title, created, changed, leaf, instructions, only_here, pinned, archived, folder FROM conversation";
+pub(super) const ENTRY: &str = "SELECT id, title, created, changed, leaf, instructions, only_here, pinned, archived, folder, thinking, temperature FROM conversation";
 
 /// What [`message`] reads, in order.
 pub(super) const MESSAGE: &str = "SELECT id, parent, role, text, model, finish, route, created, thought, thought_ms FROM message";
@@ -25,6 +25,13 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<ConversationEntry> {
         pinned: row.get(7)?,
         archived: row.get(8)?,
         folder: Sensitive(row.get(9)?),
+        choices: ReplyChoices {
+            // A word of a later version is as if nothing had been chosen.
+            thinking: row.get::<_, Option<String>>(10)?.and_then(|word| {
+                ThinkingChoice::ALL.into_iter().find(|choice| choice.word() == word)
+            }),
+            temperature: row.get(11)?,
+        },
     })
 }
 

@@ -72,10 +72,12 @@ const STEPS: [&str; 3] = [
 
 /// Columns that came later and that a program without them leaves alone: table, name, and what it is.
 /// No step makes them, so that the file keeps its format and an update that goes back opens it again.
-const ADDED: [(&str, &str, &str); 3] = [
+const ADDED: [(&str, &str, &str); 5] = [
     ("conversation", "pinned", "INTEGER NOT NULL DEFAULT 0"),
     ("conversation", "archived", "INTEGER NOT NULL DEFAULT 0"),
     ("conversation", "folder", "TEXT NOT NULL DEFAULT ''"),
+    ("conversation", "thinking", "TEXT"),
+    ("conversation", "temperature", "REAL"),
 ];
 
 /// Opens the file at `path`, made where it is missing, brought to [`VERSION`].

@@ -10,7 +10,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use nook_base::ThinkingChoice;
 use nook_base::limits::{HOPS_MAX, OPENAI_PORT};
+use nook_base::reply_choices::TEMPERATURE_MAX;
 use nook_base::{Backend, FormFactor, LayerRange};
 use nook_trust::{DeviceName, GatePolicy, TrustLevel};
 
@@ -23,7 +25,6 @@ use super::setting::{Setting, Side, at_once, next_start};
 use super::value::SettingValue;
 use super::{
     ActivationChoice, AskKeys, Language, Megabytes, NewVersions, OutOfRange, Pooling, SplitChoice,
-    ThinkingChoice,
 };
 use crate::identity::KeyringChoice;
 
@@ -113,10 +114,12 @@ declare! {
             next_start(Side::Models).example(FOLDER_EXAMPLE);
     }
 
-    /// Kept conversations.
+    /// Chats in the window, unless a chat has a choice of its own. Programs at the port and
+    /// `nook chat` say it with each request.
     new ChatSettings in "chat" {
         /// How freely the model chooses its words; 0 always takes the likeliest.
-        "chat.temperature" => temperature: f32 = 0.7, at_once(Asking).decimal(0.0, 2.0, 0.1);
+        "chat.temperature" => temperature: f32 = 0.7,
+            at_once(Asking).decimal(0.0, TEMPERATURE_MAX, 0.1).in_window();
         /// Whether models that think aloud do so before they answer: as each is used to (`usual`),
         /// not (`off`), or always (`on`). Those that cannot be told do as they are used to.
         "chat.thinking" => thinking: ThinkingChoice = ThinkingChoice::Usual,

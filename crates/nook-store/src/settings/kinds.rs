@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nook_base::{ActivationDtype, Backend, FormFactor, LayerRange};
+use nook_base::{ActivationDtype, Backend, FormFactor, LayerRange, ThinkingChoice};
 use nook_trust::{DeviceName, TrustLevel};
 
 use super::host_names::HostNames;
@@ -15,10 +15,7 @@ use super::model_names::{ModelNames, NAMES_MAX};
 use super::pausing::QuietHours;
 use super::setting::{Setting, Takes};
 use super::value::SettingValue;
-use super::{
-    ActivationChoice, AskKeys, Language, Megabytes, NewVersions, Pooling, SplitChoice,
-    ThinkingChoice,
-};
+use super::{ActivationChoice, AskKeys, Language, Megabytes, NewVersions, Pooling, SplitChoice};
 use crate::identity::KeyringChoice;
 
 /// More web origins are a mistake; the list is refused.

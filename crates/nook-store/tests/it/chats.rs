@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use nook_base::{ReplyChoices, ThinkingChoice};
 use nook_store::{
     Chats, ChatsError, ConversationId, FOLDER_CHARS_MAX, Finish, Home, HomeChoice,
     IMPORTED_MESSAGES_MAX, INSTRUCTIONS_BYTES_MAX, ImportedMessage, MESSAGE_BYTES_MAX, Message,
@@ -161,6 +162,16 @@ fn instructions_and_where_to_compute_belong_to_the_conversation() {
     chats.confine(talk, true).unwrap();
     let entry = &chats.list(1).unwrap()[0];
     assert!(entry.instructions.as_str() == "Be brief." && entry.only_here);
+    assert_eq!(entry.choices, ReplyChoices::default());
+    for thinking in ThinkingChoice::ALL {
+        let choices = ReplyChoices { thinking: Some(thinking), temperature: Some(0.25) };
+        chats.tune(talk, choices).unwrap();
+        assert_eq!(chats.get(talk).unwrap().entry.choices, choices);
+    }
+    let hot = ReplyChoices { thinking: None, temperature: Some(2.5) };
+    assert_eq!(chats.tune(talk, hot), Err(ChatsError::BadTemperature));
+    chats.tune(talk, ReplyChoices::default()).unwrap();
+    assert_eq!(chats.get(talk).unwrap().entry.choices, ReplyChoices::default());
     let long = "x".repeat(INSTRUCTIONS_BYTES_MAX + 1);
     let refused = chats.instruct(talk, &long).unwrap_err();
     assert_eq!(refused, ChatsError::InstructionsTooLong { bytes: long.len() });
@@ -305,6 +316,8 @@ fn a_branch_is_a_copy_that_ends_where_it_was_taken() {
     let other = chats.begin_reply(talk, asked, "m", NOW).unwrap();
     chats.finish(other, &Finish::Complete, None, NOW).unwrap();
     chats.add(talk, Some(first), Role::User, "How many?", NOW).unwrap();
+    let choices = ReplyChoices { thinking: Some(ThinkingChoice::On), temperature: Some(0.0) };
+    chats.tune(talk, choices).unwrap();
     let before = chats.get(talk).unwrap();
 
     let branch = chats.branch(first, NOW + 9).unwrap();
@@ -313,6 +326,7 @@ fn a_branch_is_a_copy_that_ends_where_it_was_taken() {
     let entry = &made.entry;
     assert_eq!((entry.title.as_str(), entry.instructions.as_str()), ("Soup", "Be kind."));
     assert_eq!((entry.created, entry.changed, entry.only_here), (NOW + 9, NOW + 9, true));
+    assert_eq!(entry.choices, choices);
     let [question, reply] = made.messages.as_slice() else { panic!("{made:?}") };
     assert_eq!((question.parent, reply.parent), (None, Some(question.id)));
     assert_eq!(entry.leaf, Some(reply.id));
@@ -393,6 +407,8 @@ fn a_file_of_the_first_format_is_brought_up_to_date() {
          ALTER TABLE conversation DROP COLUMN pinned;
          ALTER TABLE conversation DROP COLUMN archived;
          ALTER TABLE conversation DROP COLUMN folder;
+         ALTER TABLE conversation DROP COLUMN thinking;
+         ALTER TABLE conversation DROP COLUMN temperature;
          ALTER TABLE message DROP COLUMN thought;
          ALTER TABLE message DROP COLUMN thought_ms;
          PRAGMA user_version = 1;",

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::loose::Loose;
 use super::tagged::Tagged;
-use super::{ReplyForm, Said};
+use super::{ReplyForm, Said, first_of, possible};
 use crate::tools::ToolForm;
 
 /// A call whose name has not come after so many bytes is none.
@@ -40,6 +40,41 @@ pub(super) enum Step {
     Done,
     /// It is no call; this much of the reply is text.
     NoCall { text: String },
+}
+
+/// A name that has not come after so many bytes does not come.
+const NAME_BYTES_MAX: usize = 1 << 10;
+
+/// The name of a tool, in the notations that are no JSON.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Name<'a> {
+    /// Its end has not come.
+    Incomplete,
+    /// No tool that was offered is called so.
+    Unknown,
+    Known {
+        name: &'a str,
+        /// Where its end begins.
+        at: usize,
+        end: &'static str,
+    },
+}
+
+impl<'a> Name<'a> {
+    /// Reads a name up to the first of `ends`.
+    pub(super) fn read(text: &'a str, ends: &[&'static str], names: &[String]) -> Self {
+        let Some((at, end)) = first_of(text, ends) else {
+            let begun = text[..text.len() - possible(text, ends)].trim();
+            let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+            let may_come = text.len() <= NAME_BYTES_MAX && begun.chars().all(plain);
+            return if may_come { Self::Incomplete } else { Self::Unknown };
+        };
+        let name = text[..at].trim();
+        match names.iter().any(|known| known == name) {
+            true => Self::Known { name, at, end },
+            false => Self::Unknown,
+        }
+    }
 }
 
 /// Reads one call.

@@ -6,7 +6,7 @@
 
 use nook_base::Sensitive;
 
-use super::{Said, possible};
+use super::{Said, first_of, possible};
 
 const MESSAGE: &str = "<|message|>";
 const START: &str = "<|start|>";
@@ -147,7 +147,7 @@ impl Harmony {
         cut: bool,
         said: &mut Vec<Said>,
     ) -> bool {
-        let end = ENDS.iter().filter_map(|end| Some((self.held.find(end)?, *end))).min();
+        let end = first_of(&self.held, &ENDS);
         let kept = if over && !cut { 0 } else { possible(&self.held, &ENDS) };
         let at = end.map_or(self.held.len() - kept, |(at, _)| at);
         let rest = self.held.0.split_off(at);

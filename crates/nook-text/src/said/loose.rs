@@ -4,9 +4,8 @@
 //! True])` as in Python. The reader follows strings and brackets, and hands on what they say as
 //! JSON. JSON itself is such a notation too.
 
-use super::call::{Piece, Step};
+use super::call::{Name, Piece, Step};
 use super::possible;
-use super::tagged::NAME_BYTES_MAX;
 
 /// Gemma's quotation mark, at both ends of a text.
 const QUOTE: &str = "<|\"|>";
@@ -134,16 +133,12 @@ impl Loose {
         let Some(rest) = trimmed.strip_prefix(before) else {
             return before.starts_with(trimmed).then_some(Some(Step::More));
         };
-        let Some(at) = rest.find(bracket) else {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-            let may_come = rest.len() <= NAME_BYTES_MAX && rest.chars().all(plain);
-            return may_come.then_some(Some(Step::More));
+        let (name, at) = match Name::read(rest, &[bracket], names) {
+            Name::Incomplete => return Some(Some(Step::More)),
+            Name::Unknown => return None,
+            Name::Known { name, at, .. } => (name.to_owned(), at),
         };
-        let name = rest[..at].trim();
-        if !names.iter().any(|known| known == name) {
-            return None;
-        }
-        tell(Piece::Name(name.to_owned()));
+        tell(Piece::Name(name));
         tell(Piece::Arguments("{".to_owned()));
         let gone = held.len() - rest.len() + at + bracket.len();
         held.drain(..gone);

@@ -8,12 +8,9 @@
 
 use serde_json::Value;
 
-use super::call::{Piece, Step};
+use super::call::{Name, Piece, Step};
 use super::loose::{escaped, literal, quoted};
-use super::possible;
-
-/// A name that has not come after so many bytes does not come.
-pub(super) const NAME_BYTES_MAX: usize = 1 << 10;
+use super::{first_of, possible};
 
 /// The tags of a form.
 #[derive(Debug)]
@@ -77,8 +74,10 @@ enum Place {
     Text {
         fresh: bool,
     },
-    /// A value that is told when it is complete.
-    Whole,
+    /// A value that is told when it is complete; its end does not begin before byte `looked`.
+    Whole {
+        looked: usize,
+    },
 }
 
 impl Tagged {
@@ -114,7 +113,7 @@ impl Tagged {
                 Place::Name => self.name(held, names, tell)?,
                 Place::Key => self.key(held, &is_text, tell),
                 Place::Text { fresh } => self.text(held, fresh, tell),
-                Place::Whole => self.whole(held, tell),
+                Place::Whole { looked } => self.whole(held, looked, tell),
             };
             if step.is_some() {
                 return step;
@@ -134,20 +133,15 @@ impl Tagged {
         let Some(rest) = held[white..].strip_prefix(self.tags.name) else {
             return self.tags.name.starts_with(&held[white..]).then_some(Some(Step::More));
         };
-        let found = self.tags.name_ends.iter().filter_map(|end| Some((rest.find(end)?, *end)));
-        let Some((at, end)) = found.min() else {
-            let plain = |c: char| c.is_ascii_alphanumeric() || "_-.\n </".contains(c);
-            let may_come = rest.len() <= NAME_BYTES_MAX && rest.chars().all(plain);
-            return may_come.then_some(Some(Step::More));
+        let (name, before_end, end) = match Name::read(rest, self.tags.name_ends, names) {
+            Name::Incomplete => return Some(Some(Step::More)),
+            Name::Unknown => return None,
+            Name::Known { name, at, end } => (name.to_owned(), at, end),
         };
-        let name = rest[..at].trim();
-        if !names.iter().any(|known| known == name) {
-            return None;
-        }
-        self.tool = name.to_owned();
-        tell(Piece::Name(name.to_owned()));
+        self.tool.clone_from(&name);
+        tell(Piece::Name(name));
         let behind = if self.tags.name_end_goes { end.len() } else { 0 };
-        held.drain(..white + self.tags.name.len() + at + behind);
+        held.drain(..white + self.tags.name.len() + before_end + behind);
         self.place = Place::Key;
         Some(None)
     }
@@ -194,7 +188,7 @@ impl Tagged {
                 tell(Piece::Arguments("\"".to_owned()));
                 Place::Text { fresh: self.tags.own_line }
             }
-            false => Place::Whole,
+            false => Place::Whole { looked: 0 },
         };
         None
     }
@@ -211,8 +205,7 @@ impl Tagged {
         if fresh && held.starts_with('\n') {
             held.remove(0);
         }
-        let found = self.tags.value_ends.iter().filter_map(|end| Some((held.find(end)?, *end)));
-        if let Some((at, end)) = found.min() {
+        if let Some((at, end)) = first_of(held, self.tags.value_ends) {
             tell(Piece::Arguments(escaped(&held[..at]) + "\""));
             held.drain(..at + end.len());
             self.place = Place::Key;
@@ -227,9 +220,18 @@ impl Tagged {
         Some(Step::More)
     }
 
-    fn whole(&mut self, held: &mut String, tell: &mut impl FnMut(Piece)) -> Option<Step> {
-        let found = self.tags.value_ends.iter().filter_map(|end| Some((held.find(end)?, *end)));
-        let Some((at, end)) = found.min() else { return Some(Step::More) };
+    fn whole(
+        &mut self,
+        held: &mut String,
+        looked: usize,
+        tell: &mut impl FnMut(Piece),
+    ) -> Option<Step> {
+        let Some((at, end)) = first_of(&held[looked..], self.tags.value_ends) else {
+            let looked = held.len() - possible(held, self.tags.value_ends);
+            self.place = Place::Whole { looked };
+            return Some(Step::More);
+        };
+        let at = looked + at;
         let value = held[..at].strip_prefix('\n').unwrap_or(&held[..at]);
         tell(Piece::Arguments(value_of(value)));
         held.drain(..at + end.len());

@@ -34,6 +34,9 @@ export const chat: Strings['chat'] = {
   leaveOut: (name) => `${name}: Anweisungen weglassen`,
   leftOut: 'Die Anweisungen sind weggelassen',
   takeIn: 'Rückgängig: Anweisungen weglassen',
+  thinkings: { usual: 'Nachdenken: das Modell entscheidet', off: 'Antwortet gleich', on: 'Denkt erst nach' },
+  freedom: (name) => `Wortwahl: ${name}`,
+  asSettings: (what) => `${what}: wieder wie in den Einstellungen`,
   strip: {
     coming: (name, how) => `${name} kommt: ${how}.`,
     ember: 'Bis dahin antwortet Ember; es erzählt nur Geschichten.',

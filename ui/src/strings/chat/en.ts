@@ -34,6 +34,9 @@ export const chat = {
   leaveOut: (name: string) => `${name}: leave the instructions out`,
   leftOut: 'The instructions are left out',
   takeIn: 'Undo leaving the instructions out',
+  thinkings: { usual: 'Thinking up to the model', off: 'Answers at once', on: 'Thinks first' },
+  freedom: (name: string) => `Words: ${name}`,
+  asSettings: (what: string) => `${what}: as in the settings again`,
   strip: {
     coming: (name: string, how: string) => `${name} is coming: ${how}.`,
     ember: 'Until then Ember answers; it only tells stories.',
