@@ -47,6 +47,8 @@ pub struct CatalogueEntry {
     pub bytes: u64,
     /// Parameters, in thousands of millions.
     pub billions: f64,
+    /// Those that a mixture of experts computes a token with; absent where all are used.
+    pub active: Option<f64>,
     /// Languages it was made for, as two letters.
     pub languages: Vec<String>,
     /// 1 is recommended first.
@@ -81,6 +83,8 @@ pub struct Costs {
     pub layer_bytes: u64,
     /// Bytes of embedding, last norm and head.
     pub ends_bytes: u64,
+    /// Bytes of weights that one token of a reply is computed with.
+    pub token_bytes: u64,
 }
 
 /// The list cannot be used.

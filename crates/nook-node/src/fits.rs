@@ -128,7 +128,8 @@ impl Basis {
         }
         let layer_bytes = layer_bytes_of(bytes, layers);
         let ends_bytes = layer_bytes.saturating_mul(ENDS_IN_LAYERS);
-        let costs = Costs { layers, hidden: 4096, kv_width: 1024, layer_bytes, ends_bytes };
+        let (hidden, kv_width) = (4096, 1024);
+        let costs = Costs { layers, hidden, kv_width, layer_bytes, ends_bytes, token_bytes: bytes };
         self.fit(&costs_of(&costs))
     }
 
@@ -190,7 +191,7 @@ fn device(place: Place, model: &ModelCosts, memory_free: u64) -> Device {
 
 /// As the catalogue knows a model that is not here.
 fn costs_of(costs: &Costs) -> ModelCosts {
-    let Costs { layers, hidden, kv_width, layer_bytes, ends_bytes } = *costs;
+    let Costs { layers, hidden, kv_width, layer_bytes, ends_bytes, .. } = *costs;
     // Keys and values.
     let kv_bytes = u64::from(kv_width).saturating_mul(2 * F16_BYTES);
     let row_bytes = u64::from(hidden).saturating_mul(F16_BYTES);
@@ -237,6 +238,7 @@ mod tests {
             kv_width: 1024,
             layer_bytes: gigabytes * GB / 42,
             ends_bytes: gigabytes * GB / 21,
+            token_bytes: gigabytes * GB,
         };
         let fit = basis.fit(&costs_of(&costs));
         let found = format!("{:?} {}", fit.kind, fit.devices.join("+"));
@@ -258,7 +260,9 @@ mod tests {
 
     #[test]
     fn a_model_of_which_only_the_ends_are_here_needs_others_however_small_it_is() {
-        let costs = Costs { layers: 8, hidden: 64, kv_width: 64, layer_bytes: GB, ends_bytes: GB };
+        let (hidden, kv_width, token_bytes) = (64, 64, 9 * GB);
+        let costs =
+            Costs { layers: 8, hidden, kv_width, layer_bytes: GB, ends_bytes: GB, token_bytes };
         let ends = || vec![LayerRange::with_len(0, 2), LayerRange::with_len(7, 1)];
         let kind = |basis: &Basis| basis.fit_of_layers(&costs_of(&costs), ends()).kind;
         assert_eq!(kind(&basis(Some(32), &[])), FitKind::Nowhere);
@@ -278,13 +282,17 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_of_the_catalogue_fits_everywhere_and_the_largest_does_not() {
+    fn the_smallest_of_the_catalogue_fits_everywhere_and_a_large_one_where_there_is_room() {
         let list = nook_fetch::Catalogue::built_in().unwrap();
         let kind = |at: usize, basis: &Basis| basis.fit(&costs_of(&list.entries()[at].costs)).kind;
-        let last = list.entries().len() - 1;
+        let last = list.entries().iter().position(|entry| entry.id == "gpt-oss-20b").unwrap();
         assert_eq!(kind(0, &basis(Some(2), &[])), FitKind::Here);
         assert_eq!(kind(last, &basis(Some(8), &[])), FitKind::Nowhere);
         assert_eq!(kind(last, &basis(Some(8), &[(1, 10)])), FitKind::With);
-        assert_eq!(kind(last, &basis(Some(16), &[])), FitKind::Here);
+        assert_eq!(kind(last, &basis(Some(20), &[])), FitKind::Here);
+        // The largest takes a whole household.
+        let largest = list.entries().len() - 1;
+        assert_eq!(kind(largest, &basis(Some(32), &[(1, 12)])), FitKind::Nowhere);
+        assert_eq!(kind(largest, &basis(Some(32), &[(1, 16), (2, 16)])), FitKind::With);
     }
 }

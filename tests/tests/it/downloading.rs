@@ -263,7 +263,7 @@ async fn what_is_no_model_or_no_source_is_refused_in_words() -> anyhow::Result<(
         refused.expect_err("it names nothing").to_string()
     };
     let unknown = ask("gpt-9", None).await;
-    assert!(unknown.contains("qwen3-4b") && unknown.contains("hf:"), "{unknown}");
+    assert!(unknown.contains("qwen3.5-4b") && unknown.contains("hf:"), "{unknown}");
     assert!(ask("http://example.org/m.gguf", None).await.contains("https"));
     assert!(ask("https://example.org/m.gguf", Some("ember")).await.contains("ember"));
     assert!(ask("https://example.org/m.gguf", Some("../up")).await.contains("letters"));

@@ -92,7 +92,7 @@ about.de = "Klein."
 }
 
 fn is_built_in(view: &HouseholdView) -> bool {
-    view.catalogue_edition.built_in && view.catalogue.iter().any(|entry| entry.id == "qwen3-4b")
+    view.catalogue_edition.built_in && view.catalogue.iter().any(|entry| entry.id == "qwen3.5-4b")
 }
 
 /// Whether the list of the server is in use, without what this program does not run.

@@ -87,6 +87,7 @@ struct RawEntry {
     quantisation: String,
     bytes: u64,
     billions: f64,
+    active: Option<f64>,
     languages: Vec<String>,
     rank: u32,
     layers: u32,
@@ -94,6 +95,7 @@ struct RawEntry {
     kv_width: u32,
     vocabulary: u32,
     tied: bool,
+    ends_bytes: Option<u64>,
     about: About,
     #[serde(flatten)]
     unknown: BTreeMap<String, toml::Value>,
@@ -177,7 +179,12 @@ fn understand(raw: RawEntry) -> Result<CatalogueEntry, String> {
     if !raw.billions.is_finite() || raw.billions <= 0.0 {
         return Err("it must have parameters".to_owned());
     }
-    let costs = costs(&raw).ok_or("layers, widths and bytes do not go together")?;
+    let active = raw.active.unwrap_or(raw.billions);
+    if !active.is_finite() || active <= 0.0 || active > raw.billions {
+        return Err("it computes with some of its parameters, not with more".to_owned());
+    }
+    let costs =
+        costs(&raw, active / raw.billions).ok_or("layers, widths and bytes do not go together")?;
     let revision = raw.revision.as_ref().map(|it| format!("@{it}")).unwrap_or_default();
     let text = format!("hf:{}/{}{revision}", raw.repository, raw.file);
     let source: Source = text.parse().map_err(|error| format!("{error}"))?;
@@ -191,6 +198,7 @@ fn understand(raw: RawEntry) -> Result<CatalogueEntry, String> {
         quantisation: raw.quantisation,
         bytes: raw.bytes,
         billions: raw.billions,
+        active: raw.active,
         languages: raw.languages,
         rank: raw.rank,
         about: raw.about,
@@ -208,11 +216,15 @@ fn is_line(text: &str, bytes_max: usize) -> bool {
 }
 
 /// How the bytes are shared among layers and ends. The vocabulary's matrices are written with about
-/// a byte for each number in the quantisations of the list (Q8_0 has 1.06, Q6_K 0.82).
-fn costs(raw: &RawEntry) -> Option<Costs> {
+/// a byte for each number in the quantisations of the list (Q8_0 has 1.06, Q6_K 0.82). A token is
+/// computed with the share `active` of the layers, and with the head.
+fn costs(raw: &RawEntry, active: f64) -> Option<Costs> {
     let matrices = if raw.tied { 1 } else { 2 };
-    let one = u64::from(raw.vocabulary).checked_mul(raw.hidden.into())?;
-    let ends_bytes = one.checked_mul(matrices)?;
+    let head_bytes = u64::from(raw.vocabulary).checked_mul(raw.hidden.into())?;
+    let ends_bytes = match raw.ends_bytes {
+        Some(bytes) => bytes,
+        None => head_bytes.checked_mul(matrices)?,
+    };
     let layers_bytes = raw.bytes.checked_sub(ends_bytes)?;
     let sane = raw.layers > 0 && raw.hidden > 0 && raw.kv_width > 0 && raw.bytes <= FILE_BYTES_MAX;
     let layer_bytes = layers_bytes.checked_div(raw.layers.into()).filter(|each| *each > 0)?;
@@ -222,5 +234,6 @@ fn costs(raw: &RawEntry) -> Option<Costs> {
         kv_width: raw.kv_width,
         layer_bytes,
         ends_bytes,
+        token_bytes: head_bytes.saturating_add((layers_bytes as f64 * active) as u64),
     })
 }
