@@ -404,17 +404,23 @@ fn catalogue(house: &HouseholdView, json: bool) {
             entry.quantisation.clone(),
             size(entry.file_bytes),
             fit_words(&entry.fit),
+            speed_words(&entry.fit),
             entry.licence.clone(),
             mark.to_owned(),
             entry.about_en.clone(),
         ]
     };
     output::table(
-        &["NAME", "PARAMETERS", "QUANT", "SIZE", "FITS", "LICENCE", "", ""],
+        &["NAME", "PARAMETERS", "QUANT", "SIZE", "FITS", "TOKENS/S", "LICENCE", "", ""],
         &house.catalogue.iter().map(row).collect::<Vec<_>>(),
     );
     output::line("");
     output::line(edition_lines(&house.catalogue_edition));
+}
+
+/// How fast it is expected to be, as far as anything it takes was measured.
+fn speed_words(fit: &FitView) -> String {
+    fit.tokens_per_second.map(|tokens| format!("about {tokens:.1}")).unwrap_or_default()
 }
 
 /// Which list it is, and why there is no newer one where that is known.

@@ -83,8 +83,11 @@ pub struct Costs {
     pub layer_bytes: u64,
     /// Bytes of embedding, last norm and head.
     pub ends_bytes: u64,
-    /// Bytes of weights that one token of a reply is computed with.
-    pub token_bytes: u64,
+    /// Bytes of one layer's weights that a token of a reply is computed with: of a mixture of experts
+    /// those that it uses.
+    pub token_layer_bytes: u64,
+    /// Bytes of the head, which each token is computed with.
+    pub head_bytes: u64,
 }
 
 /// The list cannot be used.

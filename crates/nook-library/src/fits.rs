@@ -37,5 +37,5 @@ impl Fits {
 }
 
 fn unknown() -> FitView {
-    FitView { kind: FitKind::Unknown, devices: Vec::new() }
+    FitView { kind: FitKind::Unknown, devices: Vec::new(), tokens_per_second: None }
 }

@@ -97,6 +97,13 @@ impl ModelFile {
         named.map_or_else(|| self.most_used_type().to_owned(), str::to_owned)
     }
 
+    /// Whether a token is computed with a part of the weights only: with some of several experts.
+    #[must_use]
+    pub fn is_mixture(&self) -> bool {
+        let key = format!("{}.expert_count", self.architecture());
+        matches!(self.inner.header.number(&key), Ok(Some(count)) if count > 0)
+    }
+
     /// Length of the file in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {

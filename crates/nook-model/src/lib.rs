@@ -33,6 +33,7 @@ pub mod manifest;
 mod parts;
 pub mod presence;
 mod reader;
+pub mod reading;
 pub mod shape;
 #[cfg(feature = "synthetic")]
 pub mod synthetic;

@@ -1,16 +1,18 @@
 //! Whether a model fits into the memory of this household, before anything is loaded.
 //!
 //! The planner answers, with its own figures for weights and caches: can this device make the usual
-//! reply alone, can it with the devices that offer memory now, or not at all. Speeds say nothing
-//! here. The answers hang on what is here and who offers what, so they are worked out when that
+//! reply alone, can it with the devices that offer memory now, or not at all. Speeds decide nothing
+//! here; of models that could be downloaded they are told beside it. The answers hang on what is here and who offers what, so they are worked out when that
 //! changes and kept until then.
 
+use std::time::Duration;
+
 use nook_base::limits::{HOPS_MAX, PREFILL_CHUNK_POOLED_TOKENS};
-use nook_base::{ActivationDtype, LayerRange, ModelDigest, PeerId, clock};
+use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_fetch::Costs;
 use nook_plan::{
-    Device, Ends, EndsHeld, Execution, Link, ModelCosts, OffloadPolicy, Owner, Place, Request,
-    Situation, Speed, Standing, Width, plan,
+    BytesPerSecond, Device, Ends, EndsHeld, Execution, Link, ModelCosts, OffloadPolicy, Owner,
+    Place, Request, RoundTrip, Segment, Situation, Speed, Standing, Width, plan,
 };
 
 use nook_api::views::{FitKind, FitView};
@@ -20,6 +22,8 @@ use nook_requester::{REPLY_TOKENS_EXPECTED, costs};
 use nook_resources::adverts::AdvertBook;
 use nook_resources::catalogue::Entry;
 use nook_store::Settings;
+
+use crate::rates::{self, OwnRate, Rates};
 
 /// Positions of the conversation that must have room: a few pages.
 const POSITIONS: u32 = 4096;
@@ -42,6 +46,8 @@ const F16_BYTES: u64 = 2;
 pub(crate) struct KnownFits {
     pub(crate) known: Fits,
     known_for: Option<Basis>,
+    /// How fast this computer goes through weights.
+    pub(crate) own_rate: OwnRate,
 }
 
 /// What the answers hang on.
@@ -57,6 +63,10 @@ pub(crate) struct Basis {
     household: Vec<(ModelDigest, u64, u32)>,
     /// When the list of models was written that is in use, in seconds since 1970.
     catalogue: u64,
+    /// How fast each device goes through weights, where that is known.
+    rates: Rates,
+    /// The way to each lender, as far as it is measured.
+    links: Vec<Link>,
 }
 
 /// A device that offers memory.
@@ -79,19 +89,23 @@ impl KnownFits {
             |it: &Entry| basis.fit_of_layers(&costs(&it.file, dtype), it.file.layers_present());
         let models = models.map(|it| (it.digest(), fit(it))).collect();
         let entries = library.catalogue().entries().iter();
-        let catalogue =
-            entries.map(|it| (it.id.clone(), basis.fit(&costs_of(&it.costs)))).collect();
+        let catalogue = entries.map(|it| (it.id.clone(), basis.fit_and_speed(&it.costs))).collect();
         let household = basis.household.iter();
         let household = household.map(|it| (it.0, basis.fit_of_file(it.1, it.2))).collect();
-        let known = Fits { models, catalogue, household };
-        *self = Self { known, known_for: Some(basis) };
+        self.known = Fits { models, catalogue, household };
+        self.known_for = Some(basis);
     }
 }
 
 impl Basis {
     /// What the answers hang on now: the memory here and that which the devices of `book` offer,
     /// the models of `library`, and the layers that stay here.
-    pub(crate) fn of(book: &AdvertBook, library: &ModelLibrary, settings: &Settings) -> Self {
+    pub(crate) fn of(
+        book: &AdvertBook,
+        library: &ModelLibrary,
+        settings: &Settings,
+        (rates, link): (Rates, impl Fn(PeerId) -> Link),
+    ) -> Self {
         let now = clock::now();
         let offers = book.heard.iter().filter(|(_, heard)| {
             heard.is_fresh(now) && heard.advert.sharing && heard.advert.memory_free_bytes > 0
@@ -107,7 +121,10 @@ impl Basis {
         lenders.sort_by_key(|lender| (std::cmp::Reverse(lender.bytes), lender.peer));
         lenders.truncate(LENDERS_MAX);
         let inference = &settings.inference;
+        let links = lenders.iter().map(|lender| steady(link(lender.peer))).collect();
         Self {
+            rates,
+            links,
             here: nook_resources::memory::memory_total(),
             lenders,
             ends: (inference.local_prefix_layers, inference.local_suffix_layers),
@@ -128,9 +145,15 @@ impl Basis {
         }
         let layer_bytes = layer_bytes_of(bytes, layers);
         let ends_bytes = layer_bytes.saturating_mul(ENDS_IN_LAYERS);
-        let (hidden, kv_width) = (4096, 1024);
-        let costs = Costs { layers, hidden, kv_width, layer_bytes, ends_bytes, token_bytes: bytes };
-        self.fit(&costs_of(&costs))
+        let model = ModelCosts {
+            layers,
+            layer_bytes,
+            kv_bytes: 1024 * 2 * F16_BYTES,
+            ends_bytes,
+            row_bytes: 4096 * F16_BYTES,
+            uncuttable: Vec::new(),
+        };
+        self.fit(&model)
     }
 
     fn fit(&self, model: &ModelCosts) -> FitView {
@@ -139,7 +162,24 @@ impl Basis {
 
     /// The same where this device has the weights of the layers `computes` alone.
     fn fit_of_layers(&self, model: &ModelCosts, computes: Vec<LayerRange>) -> FitView {
-        let Some(all) = self.here else { return unknown() };
+        self.way(model, computes).map_or_else(|fit| fit, |way| self.fit_of(&way))
+    }
+
+    /// Whether a model of the catalogue fits, and how fast it is expected to be then.
+    fn fit_and_speed(&self, costs: &Costs) -> FitView {
+        let model = costs_of(costs);
+        match self.way(&model, vec![LayerRange::all(model.layers)]) {
+            Ok(way) => {
+                let tokens_per_second = self.speed(costs, model.row_bytes, &way);
+                FitView { tokens_per_second, ..self.fit_of(&way) }
+            }
+            Err(fit) => fit,
+        }
+    }
+
+    /// Who computes what of a model, this device alone where it can; else why nobody does.
+    fn way(&self, model: &ModelCosts, computes: Vec<LayerRange>) -> Result<Vec<Segment>, FitView> {
+        let Some(all) = self.here else { return Err(unknown()) };
         let here = Device { computes, ..device(Place::Local, model, all / 4 * QUARTERS) };
         let lender = |lender: &Lender| device(Place::Peer(lender.peer), model, lender.bytes);
         let others: Vec<Device> = self.lenders.iter().map(lender).collect();
@@ -154,18 +194,57 @@ impl Basis {
             whole: OffloadPolicy::Refused,
         };
         let situation = Situation { model, request: &request, here: &here, others: &others };
-        let Ok(decision) = plan(&situation) else { return none() };
+        let Ok(decision) = plan(&situation) else { return Err(none()) };
         if decision.alone.is_ok() {
-            return FitView { kind: FitKind::Here, devices: Vec::new() };
+            let part = ModelPart::whole(model.layers);
+            return Ok(vec![Segment { part, place: Place::Local }]);
         }
-        let Execution::Route(route) = &decision.plan.execution else { return none() };
+        let Execution::Route(route) = &decision.plan.execution else { return Err(none()) };
+        Ok(route.segments().to_vec())
+    }
+
+    fn fit_of(&self, way: &[Segment]) -> FitView {
         // A route may come by the same device twice; people read it once.
-        let is_used = |lender: &&Lender| {
-            route.segments().iter().any(|it| it.place == Place::Peer(lender.peer))
-        };
-        let used = self.lenders.iter().filter(is_used);
-        let devices = used.map(|lender| lender.name.clone()).collect();
-        FitView { kind: FitKind::With, devices }
+        let is_used = |lender: &&Lender| way.iter().any(|it| it.place == Place::Peer(lender.peer));
+        let devices: Vec<_> =
+            self.lenders.iter().filter(is_used).map(|lender| lender.name.clone()).collect();
+        let kind = if devices.is_empty() { FitKind::Here } else { FitKind::With };
+        FitView { kind, devices, tokens_per_second: None }
+    }
+
+    /// Tokens of a reply in a second, where all that it takes is known: each device goes through its
+    /// weights once for a token, and a row travels there and back.
+    fn speed(&self, costs: &Costs, row_bytes: u64, way: &[Segment]) -> Option<f64> {
+        let rate = |place: &Place| self.rates.get(place).copied().map(BytesPerSecond);
+        let mut token = rate(&Place::Local)?.time_for(costs.head_bytes);
+        for Segment { part, place } in way {
+            let layers = u64::from(part.layers.len());
+            token += rate(place)?.time_for(costs.token_layer_bytes.saturating_mul(layers));
+            if let Place::Peer(peer) = place {
+                let at = self.lenders.iter().position(|lender| lender.peer == *peer)?;
+                let link = self.links.get(at)?;
+                token += link.round_trip.measured()?.mean;
+                token += link.bandwidth.measured()?.time_for(row_bytes.saturating_mul(2));
+            }
+        }
+        let seconds = token.as_secs_f64();
+        // One figure behind the point is more than anybody can tell before it has run.
+        (seconds > 0.0).then(|| (10.0 / seconds).round() / 10.0)
+    }
+}
+
+/// A way without what trembles: to the tenth of a millisecond, and without its deviation.
+fn steady(link: Link) -> Link {
+    let tenth = |trip: RoundTrip| RoundTrip {
+        mean: Duration::from_micros(
+            u64::try_from(trip.mean.as_micros()).unwrap_or(u64::MAX) / 100 * 100,
+        ),
+        deviation: Duration::ZERO,
+    };
+    let two = |rate: BytesPerSecond| BytesPerSecond(rates::rounded(rate.0));
+    Link {
+        round_trip: link.round_trip.measured().map(tenth).into(),
+        bandwidth: link.bandwidth.measured().map(two).into(),
     }
 }
 
@@ -199,11 +278,11 @@ fn costs_of(costs: &Costs) -> ModelCosts {
 }
 
 fn unknown() -> FitView {
-    FitView { kind: FitKind::Unknown, devices: Vec::new() }
+    FitView { kind: FitKind::Unknown, devices: Vec::new(), tokens_per_second: None }
 }
 
 fn none() -> FitView {
-    FitView { kind: FitKind::Nowhere, devices: Vec::new() }
+    FitView { kind: FitKind::Nowhere, devices: Vec::new(), tokens_per_second: None }
 }
 
 #[cfg(test)]
@@ -226,6 +305,8 @@ mod tests {
             models: Vec::new(),
             household: Vec::new(),
             catalogue: 0,
+            rates: Rates::new(),
+            links: Vec::new(),
         }
     }
 
@@ -238,7 +319,8 @@ mod tests {
             kv_width: 1024,
             layer_bytes: gigabytes * GB / 42,
             ends_bytes: gigabytes * GB / 21,
-            token_bytes: gigabytes * GB,
+            token_layer_bytes: gigabytes * GB / 42,
+            head_bytes: gigabytes * GB / 42,
         };
         let fit = basis.fit(&costs_of(&costs));
         let found = format!("{:?} {}", fit.kind, fit.devices.join("+"));
@@ -260,9 +342,15 @@ mod tests {
 
     #[test]
     fn a_model_of_which_only_the_ends_are_here_needs_others_however_small_it_is() {
-        let (hidden, kv_width, token_bytes) = (64, 64, 9 * GB);
-        let costs =
-            Costs { layers: 8, hidden, kv_width, layer_bytes: GB, ends_bytes: GB, token_bytes };
+        let costs = Costs {
+            layers: 8,
+            hidden: 64,
+            kv_width: 64,
+            layer_bytes: GB,
+            ends_bytes: GB,
+            token_layer_bytes: GB,
+            head_bytes: GB,
+        };
         let ends = || vec![LayerRange::with_len(0, 2), LayerRange::with_len(7, 1)];
         let kind = |basis: &Basis| basis.fit_of_layers(&costs_of(&costs), ends()).kind;
         assert_eq!(kind(&basis(Some(32), &[])), FitKind::Nowhere);
@@ -294,5 +382,42 @@ mod tests {
         let largest = list.entries().len() - 1;
         assert_eq!(kind(largest, &basis(Some(32), &[(1, 12)])), FitKind::Nowhere);
         assert_eq!(kind(largest, &basis(Some(32), &[(1, 16), (2, 16)])), FitKind::With);
+    }
+
+    #[test]
+    fn a_token_takes_what_its_weights_and_its_ways_take_and_an_unknown_figure_tells_nothing() {
+        // Forty layers of 0.25 GB, of which a token is computed with a fifth, and a head of 1 GB.
+        let costs = Costs {
+            layers: 40,
+            hidden: 5000,
+            kv_width: 1024,
+            layer_bytes: GB / 4,
+            ends_bytes: 2 * GB,
+            token_layer_bytes: GB / 20,
+            head_bytes: GB,
+        };
+        let speed = |basis: &Basis| basis.fit_and_speed(&costs).tokens_per_second;
+        let mut alone = basis(Some(32), &[]);
+        assert_eq!(speed(&alone), None, "nobody has measured this computer");
+        alone.rates.insert(Place::Local, 30 * GB);
+        assert_eq!(speed(&alone), Some(10.0), "3 GB at 30 GB in a second");
+
+        let mut both = basis(Some(8), &[(1, 12)]);
+        let peer = Place::Peer(PeerId([1; 32]));
+        both.rates.insert(Place::Local, 30 * GB);
+        assert_eq!(both.fit_and_speed(&costs).kind, FitKind::With);
+        assert_eq!(speed(&both), None, "nobody has measured the other one");
+        both.rates.insert(peer, 30 * GB);
+        both.links.push(Link::default());
+        assert_eq!(speed(&both), None, "nobody has measured the way");
+        let mean = Duration::from_millis(10);
+        let trip = RoundTrip { mean, deviation: Duration::ZERO };
+        let rate = BytesPerSecond(200_000_000);
+        both.links[0] = Link { round_trip: Some(trip).into(), bandwidth: Some(rate).into() };
+        // 100 ms of weights, 10 of way, and 0.1 for two rows of 10 kB.
+        assert_eq!(speed(&both), Some(9.1));
+        let too_small = basis(Some(8), &[]);
+        assert_eq!(too_small.fit_and_speed(&costs).kind, FitKind::Nowhere);
+        assert_eq!(speed(&too_small), None);
     }
 }

@@ -39,6 +39,7 @@ mod preferences;
 mod present;
 mod privacy;
 mod quiet;
+mod rates;
 mod running;
 pub mod settings;
 mod start;

@@ -17,6 +17,7 @@ use crate::devices::{name_of, paired};
 use crate::fits::Basis;
 use crate::givers::giver_of;
 use crate::preferences::not_changed;
+use crate::rates::rates;
 use crate::state::State;
 
 impl State {
@@ -115,7 +116,12 @@ impl State {
 
     /// Works out anew what fits where, if something that it hangs on has changed.
     pub(crate) fn look_at_fits(&mut self) {
-        let basis = Basis::of(&self.book.borrow(), &self.library, self.settings.settings());
+        let book = self.book.borrow();
+        let estimates = self.requester.estimates();
+        let rates = rates(&self.fits.own_rate, estimates, &book, self.library.entries());
+        let told = (rates, |peer| estimates.link(peer));
+        let basis = Basis::of(&book, &self.library, self.settings.settings(), told);
+        drop(book);
         self.fits.update(basis, &self.library);
     }
 }

@@ -175,6 +175,8 @@ impl State {
         self.show_meters();
         self.rest_when_quiet();
         self.stay_awake_while_needed();
+        let is_busy = self.work_running() > 0 || self.host.streams() > 0;
+        self.fits.own_rate.tick(is_busy, &self.tasks);
         self.look_at_fits();
         self.learn_backends();
         self.tell_library(LibraryEvent::Tick);

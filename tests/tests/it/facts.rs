@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nook_api::NodeCalls as _;
 use nook_api::Request;
-use nook_api::views::{DeviceKind, DeviceView, FactsView, HouseholdView, SettingAsk, Trust};
+use nook_api::views::{
+    CatalogueView, DeviceKind, DeviceView, FactsView, FitKind, HouseholdView, SettingAsk, Trust,
+};
 use nook_link::LinkEvent;
 use nook_testkit::{Device, Household, Node, NodePlan, Wish};
 use nook_wire::{DeviceFacts, Message, ProtocolRange};
@@ -143,5 +145,23 @@ async fn what_a_helper_brings_is_found_once_it_was_measured() -> anyhow::Result<
     };
     let gain = tokio::time::timeout(LIMIT, found).await??;
     assert!(gain.with_it > 0.0 && gain.without_it.is_some_and(|alone| alone > 0.0), "{gain:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn before_a_download_a_fresh_computer_says_how_fast_a_model_would_be() -> anyhow::Result<()> {
+    let house = Household::sharing([NodePlan::new(ASKING)]).await?;
+    let speed = |view: &HouseholdView, id: &str| {
+        let entry = view.catalogue.iter().find(|entry| entry.id == id);
+        entry.and_then(|entry| entry.fit.tokens_per_second)
+    };
+    // Once nothing has gone on for a while.
+    let told = |view: &HouseholdView| speed(view, "smollm2-360m").is_some();
+    let view = house.asking().until("how fast a model would be", told).await?;
+    let (small, larger) = (speed(&view, "smollm2-360m"), speed(&view, "qwen3.5-2b"));
+    assert!(small > larger && larger > Some(0.0), "{small:?} {larger:?}");
+    let nowhere = |entry: &CatalogueView| entry.fit.kind == FitKind::Nowhere;
+    let mut told_of_nowhere = view.catalogue.iter().filter(|entry| nowhere(entry));
+    assert!(told_of_nowhere.all(|entry| entry.fit.tokens_per_second.is_none()));
     Ok(())
 }

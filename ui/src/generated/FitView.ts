@@ -12,4 +12,9 @@ kind: FitKind,
 /**
  * The devices that it takes beside this one; only with `with`.
  */
-devices: Array<string>, };
+devices: Array<string>, 
+/**
+ * How many tokens of a reply they are expected to make in a second, once it has begun; absent
+ * where it fits nowhere, or the speed of a device or of the way to it is not known.
+ */
+tokens_per_second: number | null, };

@@ -166,6 +166,7 @@ describe('models', () => {
     expect(rows[0]).toContain('Best fit for this household');
     expect(rows.filter((row) => row.includes('Works together with Dad’s PC.'))).toHaveLength(1);
     expect(rows.filter((row) => row.includes('Needs more memory'))).toHaveLength(1);
+    expect(rows.filter((row) => /About [\d.]+ words\/s\./.test(row))).toHaveLength(4);
   });
 
   it('says of which day the catalogue is, where it came from, and why there is no newer one', async () => {

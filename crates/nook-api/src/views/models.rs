@@ -48,6 +48,10 @@ struct FitView {
     pub kind: FitKind,
     /// The devices that it takes beside this one; only with `with`.
     pub devices: Vec<String>,
+    /// How many tokens of a reply they are expected to make in a second, once it has begun; absent
+    /// where it fits nowhere, or the speed of a device or of the way to it is not known.
+    #[serde(default)]
+    pub tokens_per_second: Option<f64>,
 }
 }
 

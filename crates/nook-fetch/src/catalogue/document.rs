@@ -234,6 +234,7 @@ fn costs(raw: &RawEntry, active: f64) -> Option<Costs> {
         kv_width: raw.kv_width,
         layer_bytes,
         ends_bytes,
-        token_bytes: head_bytes.saturating_add((layers_bytes as f64 * active) as u64),
+        token_layer_bytes: (layer_bytes as f64 * active) as u64,
+        head_bytes,
     })
 }

@@ -7,9 +7,11 @@ const loading: DownloadView = { key: 'k', name: 'qwen3-4b', origin: 'Qwen/Qwen3-
   have_bytes: 1.2e9, file_bytes: 4.8e9, bytes_per_second: 12e6, seconds_left: 300, problem: null };
 
 it('says where a model fits', () => {
-  expect(fitWords({ kind: 'here', devices: [] })).toBe('Fits on this computer.');
-  expect(fitWords({ kind: 'with', devices: ['Dad’s PC', 'Attic'] })).toBe('Works together with Dad’s PC and Attic.');
-  expect(fitWords({ kind: 'nowhere', devices: [] })).toContain('Needs more memory');
+  expect(fitWords({ kind: 'here', devices: [], tokens_per_second: null })).toBe('Fits on this computer.');
+  expect(fitWords({ kind: 'with', devices: ['Dad’s PC', 'Attic'], tokens_per_second: null })).toBe('Works together with Dad’s PC and Attic.');
+  expect(fitWords({ kind: 'here', devices: [], tokens_per_second: 16 })).toBe('Fits on this computer. About 12 words/s.');
+  expect(fitWords({ kind: 'with', devices: ['Attic'], tokens_per_second: 5.2 })).toBe('Works together with Attic. About 3.9 words/s.');
+  expect(fitWords({ kind: 'nowhere', devices: [], tokens_per_second: null })).toContain('Needs more memory');
 });
 
 it.each([

@@ -3,15 +3,16 @@ import type { CatalogueView } from '../../generated/CatalogueView';
 import type { DownloadView } from '../../generated/DownloadView';
 import type { FitView } from '../../generated/FitView';
 import { locale, t } from '../../strings';
-import { bytes, listOf } from '../words';
+import { bytes, listOf, speed, WORDS_PER_TOKEN } from '../words';
 
 const MINUTE = 60;
 const HOUR = 60 * MINUTE;
 
-/** Whether the household has the memory for a model. */
-export function fitWords({ kind, devices }: FitView): string {
-  if (kind === 'with') return t.models.fitWith(listOf(devices));
-  return { here: t.models.fitHere, nowhere: t.models.fitNot, unknown: t.models.fitUnknown }[kind];
+/** Whether the household has the memory for a model, and how fast it is expected to answer then. */
+export function fitWords({ kind, devices, tokens_per_second: tokens }: FitView): string {
+  const fits = kind === 'with' ? t.models.fitWith(listOf(devices))
+    : { here: t.models.fitHere, nowhere: t.models.fitNot, unknown: t.models.fitUnknown }[kind];
+  return tokens === null ? fits : `${fits} ${t.models.fitSpeed(speed(tokens * WORDS_PER_TOKEN))}`;
 }
 
 /** Whether an entry is the one to begin with here. Where none fits, the smallest is recommended; that fits nobody. */

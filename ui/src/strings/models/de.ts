@@ -12,6 +12,7 @@ export const models: Strings['models'] = {
   facts: (architecture, layers, tokens) => `${architecture}, ${layers} Schichten, fasst ${tokens} Token`,
   fitHere: 'Passt auf diesen Computer.',
   fitWith: (names) => `Läuft zusammen mit ${names}.`,
+  fitSpeed: (words) => `Etwa ${words} Wörter/s.`,
   fitNot: 'Braucht mehr Speicher, als deine Computer haben.',
   fitUnknown: 'Dieses System sagt nicht, wie viel Arbeitsspeicher es hat.',
   remove: 'Entfernen',

@@ -10,6 +10,7 @@ export const models = {
   facts: (architecture: string, layers: number, tokens: string) => `${architecture}, ${layers} layers, holds ${tokens} tokens`,
   fitHere: 'Fits on this computer.',
   fitWith: (names: string) => `Works together with ${names}.`,
+  fitSpeed: (words: string) => `About ${words} words/s.`,
   fitNot: 'Needs more memory than your computers have.',
   fitUnknown: 'This system does not say how much memory it has.',
   remove: 'Remove',

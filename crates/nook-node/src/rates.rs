@@ -1,0 +1,191 @@
+//! How fast this computer and the others go through weights, for models that nobody has computed yet.
+//!
+//! What replies have measured of large models is believed first. Before there was one, this computer
+//! is measured by itself, once, when nothing has gone on for a while; of the others nothing is known
+//! then.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use nook_base::tasks::Tasks;
+use nook_base::{ActivationDtype, ModelDigest};
+use nook_plan::Place;
+use nook_requester::costs;
+use nook_resources::adverts::AdvertBook;
+use nook_resources::catalogue::Entry;
+use nook_resources::estimates::Estimates;
+use tokio_util::sync::CancellationToken;
+
+/// Ticks, one a second, without anything under way after which this computer is measured.
+const QUIET_TICKS: u32 = 10;
+
+/// Bytes of weights from which on a model says something: a smaller one lies in the processor's own
+/// memory, or is over before its threads are awake.
+const TELLING_BYTES: u64 = 256 << 20;
+
+/// What a whole reply has of the rate of its products alone, in percent: attention, norms and the
+/// ways between them take the rest. Measured: 86, with the shape of Llama 3.2 1B in Q4_K_M on an Intel
+/// Xeon with two cores (15.5 of 18.0 GB in a second; `cargo xtask bench engine --only decode
+/// --threads 2 --files llama-1b-q4_k_m`, 2026-11-28).
+const SHARE_PERCENT: u64 = 85;
+
+/// Bytes of weights in a second, by place.
+pub(crate) type Rates = BTreeMap<Place, u64>;
+
+/// How fast this computer is by itself.
+#[derive(Debug, Default)]
+pub(crate) struct OwnRate {
+    quiet: u32,
+    measured: Arc<OnceLock<u64>>,
+    /// Ends what measures it.
+    running: Option<CancellationToken>,
+}
+
+impl OwnRate {
+    /// A second has passed. It is measured once; what is under way meanwhile goes first.
+    pub(crate) fn tick(&mut self, is_busy: bool, tasks: &Tasks) {
+        if is_busy {
+            self.quiet = 0;
+            if let Some(running) = self.running.take() {
+                running.cancel();
+            }
+            return;
+        }
+        self.quiet = self.quiet.saturating_add(1);
+        let is_due = self.quiet >= QUIET_TICKS && self.get().is_none();
+        if is_due && self.running.is_none() {
+            self.running = Some(self.measure(tasks));
+        }
+    }
+
+    fn measure(&self, tasks: &Tasks) -> CancellationToken {
+        let token = tasks.token().child_token();
+        let (measured, stopping) = (Arc::clone(&self.measured), token.clone());
+        tasks.spawn_until_cancelled("own-rate", async move {
+            let measure = move || {
+                let threads = std::thread::available_parallelism().map_or(1, usize::from);
+                let stop = || stopping.is_cancelled();
+                let rate = nook_model::reading::weights_per_second(threads, &stop);
+                nook_model::heap::give_back();
+                rate
+            };
+            if let Ok(Some(rate)) = tokio::task::spawn_blocking(measure).await {
+                tracing::debug!(rate, "bytes of weights that this computer reads in a second");
+                // It is measured by one task at a time.
+                let _ = measured.set(rate / 100 * SHARE_PERCENT);
+            }
+        });
+        token
+    }
+
+    fn get(&self) -> Option<u64> {
+        self.measured.get().copied()
+    }
+}
+
+/// What is known of every place, rounded so that a trembling figure changes nothing.
+pub(crate) fn rates(
+    own: &OwnRate,
+    estimates: &Estimates,
+    book: &AdvertBook,
+    entries: &[Entry],
+) -> Rates {
+    let telling = telling(entries);
+    let mut rates: Rates = BTreeMap::new();
+    for (peer, heard) in &book.heard {
+        for shard in &heard.advert.shards {
+            let us = shard.decode_us_per_layer.map(u64::from);
+            note(&mut rates, Place::Peer(*peer), telling.get(&shard.model), us.map(|us| us * 1000));
+        }
+    }
+    for (place, model, speed) in estimates.all() {
+        let slope = speed.decode.measured().map(|line| line.slope.as_nanos());
+        let slope = slope.and_then(|nanos| u64::try_from(nanos).ok());
+        note(&mut rates, place, telling.get(&model), slope);
+    }
+    if let Some(rate) = own.get() {
+        rates.entry(Place::Local).or_insert(rate);
+    }
+    rates.into_iter().map(|(place, rate)| (place, rounded(rate))).collect()
+}
+
+/// Bytes of a layer of each model that says something. A mixture of experts reads a part of its
+/// weights for a token, and says nothing.
+fn telling(entries: &[Entry]) -> BTreeMap<ModelDigest, u64> {
+    let whole = entries.iter().filter(|entry| !entry.file.is_mixture());
+    let layers = whole.map(|entry| (entry, costs(&entry.file, ActivationDtype::F16)));
+    let large = layers.filter(|(_, costs)| {
+        costs.layer_bytes.saturating_mul(costs.layers.into()) >= TELLING_BYTES
+    });
+    large.map(|(entry, costs)| (entry.digest(), costs.layer_bytes)).collect()
+}
+
+/// Takes in that a layer of so many bytes took so many nanoseconds; the fastest counts, as anything
+/// else that ran meanwhile only made it slower.
+fn note(rates: &mut Rates, place: Place, layer: Option<&u64>, nanos: Option<u64>) {
+    let (Some(bytes), Some(nanos)) = (layer, nanos.filter(|nanos| *nanos > 0)) else { return };
+    let rate = u128::from(*bytes) * 1_000_000_000 / u128::from(nanos);
+    let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+    let known = rates.entry(place).or_default();
+    *known = (*known).max(rate);
+}
+
+/// To two figures.
+pub(crate) fn rounded(rate: u64) -> u64 {
+    let unit = 10u64.saturating_pow(rate.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    rate / unit * unit
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn rates_are_rounded_to_two_figures() {
+        for (rate, expected) in
+            [(0, 0), (7, 7), (99, 99), (123, 120), (18_765_432_100, 18_000_000_000)]
+        {
+            assert_eq!(rounded(rate), expected);
+        }
+    }
+
+    #[test]
+    fn the_fastest_of_what_a_place_has_shown_counts() {
+        let mut rates = Rates::new();
+        let here = Place::Local;
+        note(&mut rates, here, Some(&20_000_000), Some(2_000_000));
+        note(&mut rates, here, Some(&20_000_000), Some(1_000_000));
+        note(&mut rates, here, Some(&20_000_000), Some(4_000_000));
+        note(&mut rates, here, None, Some(1));
+        note(&mut rates, here, Some(&1), Some(0));
+        assert_eq!(rates, BTreeMap::from([(here, 20_000_000_000)]));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn this_computer_is_measured_once_after_a_quiet_while() {
+        let tasks = Tasks::new();
+        let mut own = OwnRate::default();
+        for busy in [false, false, true] {
+            own.tick(busy, &tasks);
+        }
+        for _ in 1..QUIET_TICKS {
+            own.tick(false, &tasks);
+        }
+        assert!(own.running.is_none(), "something went on a moment ago");
+        own.tick(false, &tasks);
+        let first = own.running.clone().unwrap();
+        own.tick(true, &tasks);
+        assert!(first.is_cancelled(), "whatever else is under way goes first");
+        for _ in 0..QUIET_TICKS {
+            own.tick(false, &tasks);
+        }
+        while own.get().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let known = rates(&own, &Estimates::default(), &AdvertBook::default(), &[]);
+        assert_eq!(known.keys().collect::<Vec<_>>(), [&Place::Local]);
+        tasks.cancel();
+    }
+}
