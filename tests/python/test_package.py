@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from gui.app import App, Window, close_windows, windows
 from gui.sni import Panel, wait_until
 from nodes import program, write_settings
 from test_tray import CHAT, QUIT, share_entry, switch_sharing, until_up
-from test_window import Story, ask, route
+from test_window import REPLY_SECONDS, Story, last_phase, last_reply, route
 
 ROOT = Path(os.environ.get("PACKAGE_ROOT", "/"))
 CONTENTS = Path(os.environ.get("PACKAGE_CONTENTS", ROOT))
@@ -114,17 +115,25 @@ def test_the_desktop_finds_program_and_icon() -> None:
     assert list(icons.glob(f"scalable/apps/{desktop['Icon']}.svg"))
 
 
-def test_the_window_answers_a_prompt() -> None:
-    """The real window, a reply of the built-in model, computed here."""
+def test_the_window_answers_a_prompt(capsys: pytest.CaptureFixture[str]) -> None:
+    """The real window, a reply of the built-in model, computed here; says how long a first start took."""
     panel = Panel()
     app = App(ME)
     try:
+        begun = time.monotonic()
         with Window(app) as window:
             story = Story(panel, window, app)
-            texts = ask(story, "Once upon a time")
-            assert texts and texts[-1]
+            wait_until(lambda: window.find("prompt").is_enabled(), "the message field")
+            field = time.monotonic() - begun
+            window.type("prompt", "Once upon a time")
+            window.click("send")
+            wait_until(lambda: last_reply(story), "the first words", REPLY_SECONDS)
+            words = time.monotonic() - begun
+            wait_until(lambda: last_phase(story) == "finished", "its end", REPLY_SECONDS)
             assert route(story)
             window.picture("package")
+        with capsys.disabled():
+            print(f"first start: {field:.1f} s to the message field, {words:.1f} s to the first words")
     finally:
         panel.close()
 

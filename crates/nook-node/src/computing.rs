@@ -108,6 +108,15 @@ impl State {
         gpu_views(&known, &held_on_gpus(workers()), workers())
     }
 
+    /// Bytes of weights that this computer goes through in a second, where it measured that and its
+    /// processor is what computes. How much of a model a card takes is not known before it is here.
+    pub(crate) fn own_rate(&self) -> Option<u64> {
+        let on_processor = matches!(self.backend(), Backend::Native | Backend::Candle);
+        let is_card = |gpu: &GpuView| !gpu.shares_memory;
+        let has_card = !nook_machine::cards().is_empty() || self.gpu_views().iter().any(is_card);
+        self.fits.own_rate.get().filter(|_| on_processor || !has_card)
+    }
+
     /// What computes here. A device that was chosen and is not there is told by the worker that is
     /// to compute there.
     pub(crate) fn examine_computing(&self) -> Finding {

@@ -23,6 +23,7 @@ impl State {
             memory_bytes: nook_resources::memory::memory_total(),
             power: readings.power.map(power_now),
             temperature: readings.temperature,
+            weights_per_second: self.own_rate(),
         }
     }
 
@@ -114,6 +115,7 @@ mod tests {
             memory_bytes: Some(32 << 30),
             power: Some(PowerNow::Battery(64)),
             temperature: Some(61),
+            weights_per_second: Some(30_000_000_000),
         }
     }
 

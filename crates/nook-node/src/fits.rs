@@ -11,8 +11,9 @@ use nook_base::limits::{HOPS_MAX, PREFILL_CHUNK_POOLED_TOKENS};
 use nook_base::{ActivationDtype, LayerRange, ModelDigest, ModelPart, PeerId, clock};
 use nook_fetch::Costs;
 use nook_plan::{
-    BytesPerSecond, Device, Ends, EndsHeld, Execution, Link, ModelCosts, OffloadPolicy, Owner,
-    Place, Request, RoundTrip, Segment, Situation, Speed, Standing, Width, plan,
+    BANDWIDTH_ASSUMED, BytesPerSecond, Device, Ends, EndsHeld, Execution, Link, ModelCosts,
+    OffloadPolicy, Owner, Place, Request, RoundTrip, Segment, Situation, Speed, Standing, Width,
+    plan,
 };
 
 use nook_api::views::{FitKind, FitView};
@@ -224,7 +225,8 @@ impl Basis {
                 let at = self.lenders.iter().position(|lender| lender.peer == *peer)?;
                 let link = self.links.get(at)?;
                 token += link.round_trip.measured()?.mean;
-                token += link.bandwidth.measured()?.time_for(row_bytes.saturating_mul(2));
+                let bandwidth = link.bandwidth.measured().unwrap_or(BANDWIDTH_ASSUMED);
+                token += bandwidth.time_for(row_bytes.saturating_mul(2));
             }
         }
         let seconds = token.as_secs_f64();
@@ -416,6 +418,8 @@ mod tests {
         both.links[0] = Link { round_trip: Some(trip).into(), bandwidth: Some(rate).into() };
         // 100 ms of weights, 10 of way, and 0.1 for two rows of 10 kB.
         assert_eq!(speed(&both), Some(9.1));
+        both.links[0].bandwidth = None.into();
+        assert_eq!(speed(&both), Some(8.3), "a poor wireless link, until it was measured");
         let too_small = basis(Some(8), &[]);
         assert_eq!(too_small.fit_and_speed(&costs).kind, FitKind::Nowhere);
         assert_eq!(speed(&too_small), None);

@@ -118,7 +118,12 @@ impl State {
     pub(crate) fn look_at_fits(&mut self) {
         let book = self.book.borrow();
         let estimates = self.requester.estimates();
-        let rates = rates(&self.fits.own_rate, estimates, &book, self.library.entries());
+        let rates = rates(
+            self.own_rate(),
+            estimates,
+            &book,
+            (self.library.entries(), |peer| self.devices.facts(peer)?.weights_per_second),
+        );
         let told = (rates, |peer| estimates.link(peer));
         let basis = Basis::of(&book, &self.library, self.settings.settings(), told);
         drop(book);

@@ -1,14 +1,14 @@
 //! How fast this computer and the others go through weights, for models that nobody has computed yet.
 //!
-//! What replies have measured of large models is believed first. Before there was one, this computer
-//! is measured by itself, once, when nothing has gone on for a while; of the others nothing is known
-//! then.
+//! What replies have measured of large models is believed first. Before there was one, each computer
+//! measures itself, once, when nothing has gone on for a while, and tells those that may know what it
+//! is.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use nook_base::tasks::Tasks;
-use nook_base::{ActivationDtype, ModelDigest};
+use nook_base::{ActivationDtype, ModelDigest, PeerId};
 use nook_plan::Place;
 use nook_requester::costs;
 use nook_resources::adverts::AdvertBook;
@@ -78,17 +78,18 @@ impl OwnRate {
         token
     }
 
-    fn get(&self) -> Option<u64> {
+    /// Bytes of weights in a second while a reply is made, once that was measured.
+    pub(crate) fn get(&self) -> Option<u64> {
         self.measured.get().copied()
     }
 }
 
 /// What is known of every place, rounded so that a trembling figure changes nothing.
 pub(crate) fn rates(
-    own: &OwnRate,
+    own: Option<u64>,
     estimates: &Estimates,
     book: &AdvertBook,
-    entries: &[Entry],
+    (entries, told): (&[Entry], impl Fn(PeerId) -> Option<u64>),
 ) -> Rates {
     let telling = telling(entries);
     let mut rates: Rates = BTreeMap::new();
@@ -103,8 +104,11 @@ pub(crate) fn rates(
         let slope = slope.and_then(|nanos| u64::try_from(nanos).ok());
         note(&mut rates, place, telling.get(&model), slope);
     }
-    if let Some(rate) = own.get() {
-        rates.entry(Place::Local).or_insert(rate);
+    let peers = book.heard.keys().map(|peer| (Place::Peer(*peer), told(*peer)));
+    for (place, rate) in peers.chain([(Place::Local, own)]) {
+        if let Some(rate) = rate {
+            rates.entry(place).or_insert(rate);
+        }
     }
     rates.into_iter().map(|(place, rate)| (place, rounded(rate))).collect()
 }
@@ -140,6 +144,10 @@ pub(crate) fn rounded(rate: u64) -> u64 {
 mod tests {
     use std::time::Duration;
 
+    use nook_base::clock;
+    use nook_resources::adverts::Heard;
+    use nook_wire::Advert;
+
     use super::*;
 
     #[test]
@@ -163,6 +171,29 @@ mod tests {
         assert_eq!(rates, BTreeMap::from([(here, 20_000_000_000)]));
     }
 
+    #[test]
+    fn what_a_device_says_of_itself_counts_until_a_reply_has_shown_it() {
+        let peer = PeerId([1; 32]);
+        let advert = Advert {
+            sharing: true,
+            shards: Vec::new(),
+            streams_free: 1,
+            queue_depth: 0,
+            memory_free_bytes: 1 << 30,
+            fetch_bytes: 0,
+        };
+        let (at, life, app_version) = (clock::now(), Duration::from_secs(120), String::new());
+        let heard = Heard { advert, at, life, app_version };
+        let mut book = AdvertBook::default();
+        book.heard.insert(peer, heard);
+        let of = |estimates: &Estimates, told: Option<u64>| {
+            let known = rates(None, estimates, &book, (&[], |_| told));
+            known.get(&Place::Peer(peer)).copied()
+        };
+        assert_eq!(of(&Estimates::default(), None), None);
+        assert_eq!(of(&Estimates::default(), Some(12_345)), Some(12_000));
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn this_computer_is_measured_once_after_a_quiet_while() {
         let tasks = Tasks::new();
@@ -184,7 +215,8 @@ mod tests {
         while own.get().is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let known = rates(&own, &Estimates::default(), &AdvertBook::default(), &[]);
+        let known =
+            rates(own.get(), &Estimates::default(), &AdvertBook::default(), (&[], |_| None));
         assert_eq!(known.keys().collect::<Vec<_>>(), [&Place::Local]);
         tasks.cancel();
     }

@@ -39,6 +39,9 @@ pub struct DeviceFacts {
     pub power: Option<PowerNow>,
     /// Of its processor, in degrees Celsius.
     pub temperature: Option<u8>,
+    /// Bytes of weights that its processor goes through in a second while it makes a reply, as it has
+    /// measured itself.
+    pub weights_per_second: Option<u64>,
 }
 
 /// What a device runs on.

@@ -3,7 +3,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, type Locator, type Page, test } from '@playwright/test';
-import { type Chosen, goTo, open, openConversation, PAGES, settle } from './visit';
+import { type Chosen, goTo, open, openAbout, openConversation, PAGES, settle } from './visit';
 
 const FOLDER = new URL('../../../packaging/pictures/', import.meta.url).pathname;
 const LOOKS: { name: string; chosen: Chosen }[] = [
@@ -100,7 +100,7 @@ async function overlays(page: Page, theme: 'light' | 'dark'): Promise<Shot[]> {
   await open(fresh, { theme });
   await openConversation(fresh, 'A program');
   const shots: Shot[] = [];
-  await fresh.getByTestId('about').click();
+  await openAbout(fresh);
   shots.push(await around(fresh, fresh.getByTestId('chat-sheet')));
   await fresh.keyboard.press('Escape');
   await fresh.keyboard.press('Control+/');

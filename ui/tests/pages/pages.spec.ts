@@ -2,7 +2,7 @@
  *  set, a picture of each goes there. */
 import { expect, test } from '@playwright/test';
 import { fits, isGood } from './good';
-import { type Chosen, FIRST_STEPS, goTo, leaveStep, open, openConversation, PAGES, pass, TO_THE_END } from './visit';
+import { type Chosen, FIRST_STEPS, goTo, leaveStep, open, openAbout, openConversation, PAGES, pass, TO_THE_END } from './visit';
 
 const LOOKS: { name: string; chosen: Chosen; zoom?: number }[] = [
   { name: 'light', chosen: { theme: 'light' } },
@@ -40,7 +40,7 @@ for (const { name: look, chosen, width, height } of NARROW) {
     await page.getByTestId('timeline').last().locator('summary').click();
     await page.getByTestId('mark').last().click();
     await fits(page, look, 'chat');
-    await page.getByTestId('about').click();
+    await openAbout(page);
     await fits(page, look, 'chat-sheet');
     await page.keyboard.press('Escape');
     await page.keyboard.press('Control+/');

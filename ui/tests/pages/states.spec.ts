@@ -2,7 +2,7 @@
  *  and dark; less movement and the system's own colours are respected. */
 import { expect, type Page, test } from '@playwright/test';
 import { isGood } from './good';
-import { askKeys, breaks, goTo, open, openConversation, pass, settle, TO_THE_END, TO_WRITING } from './visit';
+import { askKeys, breaks, goTo, open, openAbout, openConversation, pass, settle, TO_THE_END, TO_WRITING } from './visit';
 
 const THEMES = ['light', 'dark'] as const;
 const PAUSES = ['owner', 'quiet_hours', 'battery', 'full_screen', 'busy'];
@@ -55,7 +55,7 @@ for (const theme of THEMES) {
   test(`sheets and questions are good in ${theme}`, async ({ page }) => {
     await open(page, { theme });
     await openConversation(page, 'A program');
-    await page.getByTestId('about').click();
+    await openAbout(page);
     await page.getByTestId('instructions').fill('Answer in rhymes.');
     await isGood(page, theme, 'chat-sheet');
     await page.getByTestId('save-markdown').click();

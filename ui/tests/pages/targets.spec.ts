@@ -2,7 +2,7 @@
  *  2.5.8), and a name of 64 letters takes the place of nothing else. */
 import { expect, type Page, test } from '@playwright/test';
 import { fits } from './good';
-import { FIRST_STEPS, goTo, leaveStep, open, openConversation, PAGES } from './visit';
+import { FIRST_STEPS, goTo, leaveStep, open, openAbout, openConversation, PAGES } from './visit';
 
 const TARGET_MIN = 24;
 const LONG_NAME = 'Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbea';
@@ -35,7 +35,7 @@ for (const width of [1100, 420]) {
     await page.getByTestId('timeline').last().locator('summary').click();
     await page.getByTestId('mark').last().click();
     expect.soft(await tooSmall(page), 'chat').toEqual([]);
-    await page.getByTestId('about').click();
+    await openAbout(page);
     expect.soft(await tooSmall(page), 'about this chat').toEqual([]);
     await page.keyboard.press('Escape');
     await openConversation(page, 'A program');

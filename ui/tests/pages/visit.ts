@@ -87,6 +87,13 @@ export async function goTo(page: Page, name: Where): Promise<void> {
   await settle(page);
 }
 
+/** Opens what is said about the open chat. Its parts come one after another, and a key that is pressed before does not
+ *  reach it. */
+export async function openAbout(page: Page): Promise<void> {
+  await page.getByTestId('about').click();
+  await page.getByTestId('sheet-freedom').waitFor();
+}
+
 /** Opens a conversation of the past, the newest without a title. */
 export async function openConversation(page: Page, title = ''): Promise<void> {
   await openSideBar(page);

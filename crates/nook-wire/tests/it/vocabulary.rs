@@ -136,8 +136,16 @@ fn visit(message: &Message) {
         }
         // Names of its parts, for people.
         Message::DeviceFacts(facts) => {
-            let DeviceFacts { form, processor, gpu, memory_bytes, power, temperature } = &**facts;
-            plain(&[form, memory_bytes, power, temperature]);
+            let DeviceFacts {
+                form,
+                processor,
+                gpu,
+                memory_bytes,
+                power,
+                temperature,
+                weights_per_second,
+            } = &**facts;
+            plain(&[form, memory_bytes, power, temperature, weights_per_second]);
             named_text(processor);
             named_text(gpu);
         }

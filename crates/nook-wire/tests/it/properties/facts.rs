@@ -14,9 +14,17 @@ pub(super) fn facts() -> impl Strategy<Value = Message> {
     ];
     let texts = ("\\PC{0,20}", "\\PC{0,20}");
     let optional = (proptest::option::of(form), proptest::option::of(power));
-    (optional, texts, any::<(Option<u64>, Option<u8>)>()).prop_map(
-        |((form, power), (processor, gpu), (memory_bytes, temperature))| {
-            let facts = DeviceFacts { form, processor, gpu, memory_bytes, power, temperature };
+    (optional, texts, any::<(Option<u64>, Option<u8>, Option<u64>)>()).prop_map(
+        |((form, power), (processor, gpu), (memory_bytes, temperature, weights_per_second))| {
+            let facts = DeviceFacts {
+                form,
+                processor,
+                gpu,
+                memory_bytes,
+                power,
+                temperature,
+                weights_per_second,
+            };
             Message::DeviceFacts(Box::new(facts))
         },
     )
