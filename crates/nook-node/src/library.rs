@@ -2,6 +2,7 @@
 //! its effects are carried out.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use nook_api::NodeError;
 use nook_base::{LayerRange, ModelDigest, ModelPart, PeerId, clock};
@@ -10,6 +11,7 @@ use nook_library::{
     Answered, KeptEnds, LibraryEffect, LibraryEvent, PartFailure, PartNotice, PartWish,
     Surroundings,
 };
+use nook_plan::{Link, RoundTrip};
 use nook_requester::Event;
 use nook_resources::catalogue::Entry;
 
@@ -114,6 +116,17 @@ impl State {
         }
     }
 
+    /// The way to a device as replies have measured it, else as its link has.
+    fn way_to(&self, peer: PeerId) -> Link {
+        let way = self.requester.estimates().link(peer);
+        let pinged = || self.links.link(peer)?.mux().rtt();
+        let round_trip = way
+            .round_trip
+            .measured()
+            .or_else(|| Some(RoundTrip { mean: pinged()?, deviation: Duration::ZERO }));
+        Link { round_trip: round_trip.into(), ..way }
+    }
+
     /// Works out anew what fits where, if something that it hangs on has changed.
     pub(crate) fn look_at_fits(&mut self) {
         let book = self.book.borrow();
@@ -124,7 +137,7 @@ impl State {
             &book,
             (self.library.entries(), |peer| self.devices.facts(peer)?.weights_per_second),
         );
-        let told = (rates, |peer| estimates.link(peer));
+        let told = (rates, |peer| self.way_to(peer));
         let basis = Basis::of(&book, &self.library, self.settings.settings(), told);
         drop(book);
         self.fits.update(basis, &self.library);

@@ -5,7 +5,8 @@
 //! is.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use nook_base::tasks::Tasks;
 use nook_base::{ActivationDtype, ModelDigest, PeerId};
@@ -16,8 +17,9 @@ use nook_resources::catalogue::Entry;
 use nook_resources::estimates::Estimates;
 use tokio_util::sync::CancellationToken;
 
-/// Ticks, one a second, without anything under way after which this computer is measured.
-const QUIET_TICKS: u32 = 10;
+/// Ticks, one a second, without anything under way after which this computer is measured, and then
+/// again: whatever else runs on it makes it slower, and may be over by then. The fastest counts.
+const QUIET_TICKS: [u32; 3] = [10, 60, 600];
 
 /// Bytes of weights from which on a model says something: a smaller one lies in the processor's own
 /// memory, or is over before its threads are awake.
@@ -36,25 +38,35 @@ pub(crate) type Rates = BTreeMap<Place, u64>;
 #[derive(Debug, Default)]
 pub(crate) struct OwnRate {
     quiet: u32,
-    measured: Arc<OnceLock<u64>>,
-    /// Ends what measures it.
-    running: Option<CancellationToken>,
+    measured: Arc<Measured>,
+    /// For which measurement, and what ends it.
+    running: Option<(u32, CancellationToken)>,
+}
+
+/// What was measured of it.
+#[derive(Debug, Default)]
+struct Measured {
+    /// Bytes in a second; 0 before the first measurement.
+    best: AtomicU64,
+    /// How often it was measured.
+    times: AtomicU32,
 }
 
 impl OwnRate {
-    /// A second has passed. It is measured once; what is under way meanwhile goes first.
+    /// A second has passed. What is under way meanwhile goes first.
     pub(crate) fn tick(&mut self, is_busy: bool, tasks: &Tasks) {
         if is_busy {
             self.quiet = 0;
-            if let Some(running) = self.running.take() {
+            if let Some((_, running)) = self.running.take() {
                 running.cancel();
             }
             return;
         }
         self.quiet = self.quiet.saturating_add(1);
-        let is_due = self.quiet >= QUIET_TICKS && self.get().is_none();
-        if is_due && self.running.is_none() {
-            self.running = Some(self.measure(tasks));
+        let times = self.measured.times.load(Ordering::Relaxed);
+        let is_due = QUIET_TICKS.get(times as usize).is_some_and(|ticks| self.quiet >= *ticks);
+        if is_due && self.running.as_ref().is_none_or(|(of, _)| *of != times) {
+            self.running = Some((times, self.measure(tasks)));
         }
     }
 
@@ -71,8 +83,8 @@ impl OwnRate {
             };
             if let Ok(Some(rate)) = tokio::task::spawn_blocking(measure).await {
                 tracing::debug!(rate, "bytes of weights that this computer reads in a second");
-                // It is measured by one task at a time.
-                let _ = measured.set(rate / 100 * SHARE_PERCENT);
+                measured.best.fetch_max(rate / 100 * SHARE_PERCENT, Ordering::Relaxed);
+                measured.times.fetch_add(1, Ordering::Relaxed);
             }
         });
         token
@@ -80,7 +92,7 @@ impl OwnRate {
 
     /// Bytes of weights in a second while a reply is made, once that was measured.
     pub(crate) fn get(&self) -> Option<u64> {
-        self.measured.get().copied()
+        Some(self.measured.best.load(Ordering::Relaxed)).filter(|rate| *rate > 0)
     }
 }
 
@@ -195,21 +207,21 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn this_computer_is_measured_once_after_a_quiet_while() {
+    async fn this_computer_is_measured_after_a_quiet_while() {
         let tasks = Tasks::new();
         let mut own = OwnRate::default();
         for busy in [false, false, true] {
             own.tick(busy, &tasks);
         }
-        for _ in 1..QUIET_TICKS {
+        for _ in 1..QUIET_TICKS[0] {
             own.tick(false, &tasks);
         }
         assert!(own.running.is_none(), "something went on a moment ago");
         own.tick(false, &tasks);
-        let first = own.running.clone().unwrap();
+        let (_, first) = own.running.clone().unwrap();
         own.tick(true, &tasks);
         assert!(first.is_cancelled(), "whatever else is under way goes first");
-        for _ in 0..QUIET_TICKS {
+        for _ in 0..QUIET_TICKS[0] {
             own.tick(false, &tasks);
         }
         while own.get().is_none() {

@@ -165,3 +165,17 @@ async fn before_a_download_a_fresh_computer_says_how_fast_a_model_would_be() -> 
     assert!(told_of_nowhere.all(|entry| entry.fit.tokens_per_second.is_none()));
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fits_only_together_has_a_speed_once_both_computers_have_measured_themselves()
+-> anyhow::Result<()> {
+    let house = Household::sharing([NodePlan::new(ASKING), NodePlan::new(HELPER)]).await?;
+    // Which entries those are depends on the machine under test; each that fits anywhere is told.
+    let is_told = |entry: &CatalogueView| {
+        entry.fit.kind == FitKind::Nowhere || entry.fit.tokens_per_second.is_some()
+    };
+    let lends = |view: &HouseholdView| device(view, HELPER).is_some_and(|it| it.connected);
+    let told = |view: &HouseholdView| lends(view) && view.catalogue.iter().all(is_told);
+    house.asking().until("every speed", told).await?;
+    Ok(())
+}
