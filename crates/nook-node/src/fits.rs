@@ -24,7 +24,7 @@ use nook_resources::adverts::AdvertBook;
 use nook_resources::catalogue::Entry;
 use nook_store::Settings;
 
-use crate::rates::{self, OwnRate, Rates};
+use crate::rates::{self, OwnRate, Rates, Telling};
 
 /// Positions of the conversation that must have room: a few pages.
 const POSITIONS: u32 = 4096;
@@ -49,6 +49,8 @@ pub(crate) struct KnownFits {
     known_for: Option<Basis>,
     /// How fast this computer goes through weights.
     pub(crate) own_rate: OwnRate,
+    /// Which models say something of those who compute them.
+    pub(crate) telling: Telling,
 }
 
 /// What the answers hang on.

@@ -129,13 +129,14 @@ impl State {
 
     /// Works out anew what fits where, if something that it hangs on has changed.
     pub(crate) fn look_at_fits(&mut self) {
+        self.fits.telling.look(self.library.entries());
         let book = self.book.borrow();
         let estimates = self.requester.estimates();
         let rates = rates(
             self.own_rate(),
             estimates,
             &book,
-            (self.library.entries(), |peer| self.devices.facts(peer)?.weights_per_second),
+            (&self.fits.telling, |peer| self.devices.facts(peer)?.weights_per_second),
         );
         let told = (rates, |peer| self.way_to(peer));
         let basis = Basis::of(&book, &self.library, self.settings.settings(), told);

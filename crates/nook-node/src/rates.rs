@@ -21,6 +21,10 @@ use tokio_util::sync::CancellationToken;
 /// again: whatever else runs on it makes it slower, and may be over by then. The fastest counts.
 const QUIET_TICKS: [u32; 3] = [10, 60, 600];
 
+/// Memory that must be free for it, in bytes: several times what it takes, so that nothing else is in
+/// need meanwhile. A system that lets a process have little would end it.
+const ROOM_BYTES: u64 = 1 << 30;
+
 /// Bytes of weights from which on a model says something: a smaller one lies in the processor's own
 /// memory, or is over before its threads are awake.
 const TELLING_BYTES: u64 = 256 << 20;
@@ -75,6 +79,9 @@ impl OwnRate {
         let (measured, stopping) = (Arc::clone(&self.measured), token.clone());
         tasks.spawn_until_cancelled("own-rate", async move {
             let measure = move || {
+                if nook_resources::memory::memory_free() < ROOM_BYTES {
+                    return None;
+                }
                 let threads = std::thread::available_parallelism().map_or(1, usize::from);
                 let stop = || stopping.is_cancelled();
                 let rate = nook_model::reading::weights_per_second(threads, &stop);
@@ -96,14 +103,41 @@ impl OwnRate {
     }
 }
 
+/// Models of this device that say something of those who compute them.
+#[derive(Debug, Default)]
+pub(crate) struct Telling {
+    /// Bytes of a layer of each.
+    layers: BTreeMap<ModelDigest, u64>,
+    /// All models that were looked at: their tensors are counted once.
+    of: Vec<ModelDigest>,
+}
+
+impl Telling {
+    /// Looks at the models that are here now. A mixture of experts reads a part of its weights for a
+    /// token, and says nothing.
+    pub(crate) fn look(&mut self, entries: &[Entry]) {
+        let of: Vec<ModelDigest> = entries.iter().map(Entry::digest).collect();
+        if of == self.of {
+            return;
+        }
+        let whole = entries.iter().filter(|entry| !entry.file.is_mixture());
+        let layers = whole.map(|entry| (entry, costs(&entry.file, ActivationDtype::F16)));
+        let large = layers.filter(|(_, costs)| {
+            costs.layer_bytes.saturating_mul(costs.layers.into()) >= TELLING_BYTES
+        });
+        let layers = large.map(|(entry, costs)| (entry.digest(), costs.layer_bytes)).collect();
+        *self = Self { layers, of };
+    }
+}
+
 /// What is known of every place, rounded so that a trembling figure changes nothing.
 pub(crate) fn rates(
     own: Option<u64>,
     estimates: &Estimates,
     book: &AdvertBook,
-    (entries, told): (&[Entry], impl Fn(PeerId) -> Option<u64>),
+    (telling, told): (&Telling, impl Fn(PeerId) -> Option<u64>),
 ) -> Rates {
-    let telling = telling(entries);
+    let telling = &telling.layers;
     let mut rates: Rates = BTreeMap::new();
     for (peer, heard) in &book.heard {
         for shard in &heard.advert.shards {
@@ -123,17 +157,6 @@ pub(crate) fn rates(
         }
     }
     rates.into_iter().map(|(place, rate)| (place, rounded(rate))).collect()
-}
-
-/// Bytes of a layer of each model that says something. A mixture of experts reads a part of its
-/// weights for a token, and says nothing.
-fn telling(entries: &[Entry]) -> BTreeMap<ModelDigest, u64> {
-    let whole = entries.iter().filter(|entry| !entry.file.is_mixture());
-    let layers = whole.map(|entry| (entry, costs(&entry.file, ActivationDtype::F16)));
-    let large = layers.filter(|(_, costs)| {
-        costs.layer_bytes.saturating_mul(costs.layers.into()) >= TELLING_BYTES
-    });
-    large.map(|(entry, costs)| (entry.digest(), costs.layer_bytes)).collect()
 }
 
 /// Takes in that a layer of so many bytes took so many nanoseconds; the fastest counts, as anything
@@ -199,7 +222,7 @@ mod tests {
         let mut book = AdvertBook::default();
         book.heard.insert(peer, heard);
         let of = |estimates: &Estimates, told: Option<u64>| {
-            let known = rates(None, estimates, &book, (&[], |_| told));
+            let known = rates(None, estimates, &book, (&Telling::default(), |_| told));
             known.get(&Place::Peer(peer)).copied()
         };
         assert_eq!(of(&Estimates::default(), None), None);
@@ -227,8 +250,9 @@ mod tests {
         while own.get().is_none() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        let none = Telling::default();
         let known =
-            rates(own.get(), &Estimates::default(), &AdvertBook::default(), (&[], |_| None));
+            rates(own.get(), &Estimates::default(), &AdvertBook::default(), (&none, |_| None));
         assert_eq!(known.keys().collect::<Vec<_>>(), [&Place::Local]);
         tasks.cancel();
     }
