@@ -32,6 +32,12 @@ impl ThinkingChoice {
             Self::On => "on",
         }
     }
+
+    /// The one that a word means.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|choice| choice.word() == word)
+    }
 }
 
 /// What was chosen for the replies of one conversation; what is absent is as the settings say.

@@ -47,8 +47,6 @@ pub struct CatalogueEntry {
     pub bytes: u64,
     /// Parameters, in thousands of millions.
     pub billions: f64,
-    /// Those that a mixture of experts computes a token with; absent where all are used.
-    pub active: Option<f64>,
     /// Languages it was made for, as two letters.
     pub languages: Vec<String>,
     /// 1 is recommended first.

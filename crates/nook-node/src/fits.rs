@@ -2,8 +2,8 @@
 //!
 //! The planner answers, with its own figures for weights and caches: can this device make the usual
 //! reply alone, can it with the devices that offer memory now, or not at all. Speeds decide nothing
-//! here; of models that could be downloaded they are told beside it. The answers hang on what is here and who offers what, so they are worked out when that
-//! changes and kept until then.
+//! here; of models that could be downloaded they are told beside it. The answers hang on what is here
+//! and who offers what, so they are worked out when that changes and kept until then.
 
 use std::time::Duration;
 

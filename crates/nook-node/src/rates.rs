@@ -1,8 +1,8 @@
 //! How fast this computer and the others go through weights, for models that nobody has computed yet.
 //!
 //! What replies have measured of large models is believed first. Before there was one, each computer
-//! measures itself, once, when nothing has gone on for a while, and tells those that may know what it
-//! is.
+//! measures itself a few times when nothing has gone on for a while, and tells those that may know
+//! what it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl OwnRate {
                 if nook_resources::memory::memory_free() < ROOM_BYTES {
                     return None;
                 }
-                let threads = std::thread::available_parallelism().map_or(1, usize::from);
+                let threads = nook_shard::threads();
                 let stop = || stopping.is_cancelled();
                 let rate = nook_model::reading::weights_per_second(threads, &stop);
                 nook_model::heap::give_back();
@@ -152,7 +152,8 @@ pub(crate) fn rates(
     }
     let peers = book.heard.keys().map(|peer| (Place::Peer(*peer), told(*peer)));
     for (place, rate) in peers.chain([(Place::Local, own)]) {
-        if let Some(rate) = rate {
+        // What another device says may be nonsense.
+        if let Some(rate) = rate.filter(|rate| *rate > 0) {
             rates.entry(place).or_insert(rate);
         }
     }
@@ -180,6 +181,7 @@ mod tests {
     use std::time::Duration;
 
     use nook_base::clock;
+    use nook_plan::{Line, Speed};
     use nook_resources::adverts::Heard;
     use nook_wire::Advert;
 
@@ -221,12 +223,23 @@ mod tests {
         let heard = Heard { advert, at, life, app_version };
         let mut book = AdvertBook::default();
         book.heard.insert(peer, heard);
+        let (large, small) = (ModelDigest([2; 32]), ModelDigest([3; 32]));
+        let layers = BTreeMap::from([(large, 20_000_000)]);
+        let telling = Telling { layers, of: vec![large, small] };
         let of = |estimates: &Estimates, told: Option<u64>| {
-            let known = rates(None, estimates, &book, (&Telling::default(), |_| told));
+            let known = rates(None, estimates, &book, (&telling, |_| told));
             known.get(&Place::Peer(peer)).copied()
         };
-        assert_eq!(of(&Estimates::default(), None), None);
-        assert_eq!(of(&Estimates::default(), Some(12_345)), Some(12_000));
+        let mut estimates = Estimates::default();
+        assert_eq!(of(&estimates, None), None);
+        assert_eq!(of(&estimates, Some(0)), None, "nonsense");
+        assert_eq!(of(&estimates, Some(12_345)), Some(12_000));
+        let line = Line { fixed: Duration::ZERO, slope: Duration::from_millis(2) };
+        let speed = Speed { decode: Some(line).into(), ..Speed::default() };
+        estimates.restore_speed((Place::Peer(peer), small), &speed, at);
+        assert_eq!(of(&estimates, Some(12_345)), Some(12_000), "a small model says nothing");
+        estimates.restore_speed((Place::Peer(peer), large), &speed, at);
+        assert_eq!(of(&estimates, Some(12_345)), Some(10_000_000_000), "20 MB in 2 ms");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -175,8 +175,7 @@ impl State {
         self.show_meters();
         self.rest_when_quiet();
         self.stay_awake_while_needed();
-        let is_busy = self.work_running() > 0 || self.host.streams() > 0;
-        self.fits.own_rate.tick(is_busy, &self.tasks);
+        self.fits.own_rate.tick(self.is_busy(), &self.tasks);
         self.look_at_fits();
         self.learn_backends();
         self.tell_library(LibraryEvent::Tick);
@@ -242,10 +241,14 @@ impl State {
         restarts
     }
 
+    /// Whether anything is computed here, for this device or for others.
+    fn is_busy(&self) -> bool {
+        self.work_running() > 0 || self.host.streams() > 0
+    }
+
     /// Gives memory back, if it is time to.
     fn rest_when_quiet(&mut self) {
-        let is_busy = self.work_running() > 0 || self.host.streams() > 0;
-        if self.quiet.look(is_busy) {
+        if self.quiet.look(self.is_busy()) {
             // It may take some milliseconds, for which the loop does not wait.
             self.tasks.spawn_until_cancelled("rest", async {
                 // Nothing is lost where the runtime is ending.

@@ -34,7 +34,8 @@ pub use program::{CUDA_WORKER, WorkerCommand, WorkerStartError, cuda_worker_besi
 pub use worker::{GPU_LOST_EXIT, worker_main, worker_status};
 
 /// Threads for the forward pass: the cores of this machine, or what `INGLENOOK_THREADS` says.
-fn threads() -> usize {
+#[must_use]
+pub fn threads() -> usize {
     nook_base::env::text("INGLENOOK_THREADS")
         .and_then(|text| text.parse().ok())
         .filter(|threads| (1..=1024).contains(threads))

@@ -1,7 +1,7 @@
 /** How replies are made where a person chooses it, in words: whether a model thinks first, and how freely it chooses its
  *  words. */
 import type { ReplyChoices } from '../generated/ReplyChoices';
-import type { SettingValues } from '../generated/settings';
+import { BOUNDS, type SettingValues } from '../generated/settings';
 import type { ThinkingChoice } from '../generated/ThinkingChoice';
 import { t } from '../strings';
 
@@ -54,8 +54,9 @@ export function thinkings(): { value: ThinkingChoice; name: string }[] {
 /** What stands in the page's storage, as far as it is a choice. */
 export function choicesFrom(read: unknown): ReplyChoices {
   const { thinking, temperature }: Partial<Record<keyof ReplyChoices, unknown>> = typeof read === 'object' && read !== null ? read : {};
+  const { min, max } = BOUNDS['chat.temperature'];
   return {
     thinking: THINKINGS.find((choice) => choice === thinking) ?? null,
-    temperature: typeof temperature === 'number' && temperature >= 0 && temperature <= 2 ? temperature : null,
+    temperature: typeof temperature === 'number' && temperature >= min && temperature <= max ? temperature : null,
   };
 }

@@ -198,7 +198,6 @@ fn understand(raw: RawEntry) -> Result<CatalogueEntry, String> {
         quantisation: raw.quantisation,
         bytes: raw.bytes,
         billions: raw.billions,
-        active: raw.active,
         languages: raw.languages,
         rank: raw.rank,
         about: raw.about,

@@ -27,9 +27,9 @@ pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<ConversationEntry> {
         folder: Sensitive(row.get(9)?),
         choices: ReplyChoices {
             // A word of a later version is as if nothing had been chosen.
-            thinking: row.get::<_, Option<String>>(10)?.and_then(|word| {
-                ThinkingChoice::ALL.into_iter().find(|choice| choice.word() == word)
-            }),
+            thinking: row
+                .get::<_, Option<String>>(10)?
+                .and_then(|word| ThinkingChoice::of_word(&word)),
             temperature: row.get(11)?,
         },
     })
