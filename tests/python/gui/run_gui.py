@@ -1,9 +1,12 @@
-"""Runs a command on a display, session bus, keychain and home of its own.
+"""Runs a command on a display, session bus, keychain, network and home of its own.
 
 `python -m gui.run_gui CMD...` starts Xvfb and a session bus, unlocks a keychain (a real Secret
 Service; its password must not be empty, or it stays locked) and a window manager (closing a window
 the way a person does needs one), runs CMD and takes all of it down again. Two variables steer it:
 `GUI_TIMEOUT` in seconds, and `KEEP=1` keeps the folder for looking.
+
+The network is loopback alone, so that no window finds the devices of other tests. Where the system
+lets nobody make one, CMD runs on the network of the machine.
 
 Two variables must not be set here: WEBKIT_DISABLE_DMABUF_RENDERER and
 WEBKIT_DISABLE_COMPOSITING_MODE make the WebDriver screenshot hang.
@@ -31,7 +34,7 @@ def main(command: list[str]) -> int:
     environment["DISPLAY"] = display
     inside = [sys.executable, "-m", "gui.run_gui", INSIDE, *command]
     session = subprocess.Popen(
-        ["dbus-run-session", "--", *inside],
+        [*private_network(), "dbus-run-session", "--", *inside],
         env=environment,
         stdin=subprocess.DEVNULL,
         start_new_session=True,
@@ -66,6 +69,25 @@ def main_inside(command: list[str]) -> int:
         return subprocess.run(command, check=False).returncode
     finally:
         manager.terminate()
+
+
+def private_network() -> list[str]:
+    """The words that put a command on a network of its own, or none."""
+    alone = 'ip link set lo up && exec "$@"'
+    if os.getuid() == 0:
+        words = ["unshare", "--net", "sh", "-c", alone, "sh"]
+    else:
+        # Whoever made the namespaces is root there; the command is who started it again, as windows
+        # have a sandbox that takes no half of a root.
+        again = ["unshare", "--user", f"--map-user={os.getuid()}", f"--map-group={os.getgid()}"]
+        words = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", alone, "sh", *again]
+    try:
+        able = subprocess.run([*words, "true"], capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        able = False
+    if not able:
+        print("no network of its own can be made here: devices of others are seen", file=sys.stderr)
+    return words if able else []
 
 
 def private_environment(folder: Path) -> dict[str, str]:
