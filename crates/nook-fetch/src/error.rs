@@ -173,6 +173,14 @@ pub enum FetchError {
         /// The device, for people.
         device: String,
     },
+    /// The files of a model in several do not make one.
+    #[error(
+        "the files of this model cannot be joined: {reason}. Delete the download, and take the model from somebody else"
+    )]
+    Pieces {
+        /// Why.
+        reason: String,
+    },
     /// A task of this program was lost.
     #[error("the download was interrupted inside this program; resume it")]
     Lost,
@@ -202,6 +210,7 @@ impl FetchError {
             | Self::Nobody
             | Self::OverCap { .. }
             | Self::WrongBytes { .. }
+            | Self::Pieces { .. }
             | Self::Lost => false,
         }
     }

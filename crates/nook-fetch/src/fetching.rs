@@ -21,6 +21,7 @@ use crate::part::{Left, Part, Whole};
 use crate::progress::Progress;
 use crate::room::Room;
 use crate::run::{Ended, Run, Shape, server_of};
+use crate::seam::Join;
 use crate::source::{Hubs, Source};
 
 /// What is to be fetched.
@@ -61,9 +62,11 @@ pub struct Fetched {
 #[derive(Debug, Clone)]
 pub struct Fetcher {
     pub(crate) clients: Arc<Clients>,
-    hubs: Hubs,
+    pub(crate) hubs: Hubs,
     pub(crate) limits: Limits,
     pub(crate) room: Arc<dyn Room>,
+    /// How pieces become one file; absent where only whole files are fetched.
+    pub(crate) join: Option<Join>,
 }
 
 /// What one download works with.
@@ -81,7 +84,13 @@ impl Fetcher {
     /// A fetcher with `hubs` behind `hf:`. Nothing is asked yet.
     #[must_use]
     pub fn new(hubs: Hubs, limits: Limits, room: Arc<dyn Room>) -> Self {
-        Self { clients: Arc::new(Clients::new(&limits.pace)), hubs, limits, room }
+        Self { clients: Arc::new(Clients::new(&limits.pace)), hubs, limits, room, join: None }
+    }
+
+    /// One that fetches models in several files too: `join` says how they become one.
+    #[must_use]
+    pub fn joining(self, join: Join) -> Self {
+        Self { join: Some(join), ..self }
     }
 
     /// Fetches `order` into `folder`, going on where an earlier run ended. `told` hears how far it
@@ -99,10 +108,23 @@ impl Fetcher {
         let (key, text) = (order.source.key(), order.source.to_string());
         let shape = Shape::model(&self.limits);
         let desk = Desk { folder, name: (&key, &text), shape, stop, told };
-        let urls = order.source.urls(&self.hubs);
+        let pieces = order.source.pieces();
+        if !pieces.is_empty() {
+            return self.fetch_pieces(desk, order, &pieces).await;
+        }
+        self.from_any(desk, order.source.urls(&self.hubs), order.pin.sha256.clone()).await
+    }
+
+    /// Takes one file from the first of `urls` that gives it.
+    pub(crate) async fn from_any(
+        &self,
+        desk: Desk<'_>,
+        urls: Vec<Url>,
+        mut expected: Option<String>,
+    ) -> Result<Fetched, FetchError> {
+        let told = desk.told;
         let last = urls.len().saturating_sub(1);
         let (mut kept, mut errors, mut asked) = (None, Vec::new(), Vec::new());
-        let mut expected = order.pin.sha256.clone();
         for (place, url) in urls.into_iter().enumerate() {
             let pace = self.limits.pace;
             let tries_max = if place == last { pace.tries_max } else { pace.tries_before_next };
@@ -123,7 +145,7 @@ impl Fetcher {
             }
             kept = part;
             if place < last {
-                tracing::info!(download = key.as_str(), %error, "asks the next server");
+                tracing::info!(download = desk.name.0.as_str(), %error, "asks the next server");
                 told.send_modify(|progress| progress.trouble = Some(error.to_string()));
             }
             errors.push(error);
@@ -162,7 +184,7 @@ impl Fetcher {
         }
     }
 
-    async fn open_for(&self, desk: Desk<'_>) -> Result<Left, FetchError> {
+    pub(crate) async fn open_for(&self, desk: Desk<'_>) -> Result<Left, FetchError> {
         let Desk { folder, name: (key, text), stop, told, .. } = desk;
         self.open(folder, key.clone(), text.to_owned(), stop, told).await
     }

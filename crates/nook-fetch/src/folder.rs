@@ -3,7 +3,9 @@
 //! For a file with the key `k` there are `k.partial` (its bytes so far), `k.json` (what the server
 //! said of it), `k.gguf` (whole and checked, until it is taken away) and `k.lock`. The lock is the
 //! operating system's on an open file, so a killed process leaves none behind; who holds it owns
-//! all files of the key. Names are made here and nowhere else.
+//! all files of the key. A model in several files has the same for each piece, under `k.p1` and so
+//! on, and `k.seam` while those are joined: they belong to `k`. Names are made here and nowhere
+//! else.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -17,12 +19,16 @@ use sha2::{Digest as _, Sha256};
 use crate::error::FetchError;
 use crate::house_source::HouseSource;
 use crate::part::is_whole;
+use crate::piece_names::PIECES_MAX;
 
 /// Readable letters of a key, before the digits that make it one of a kind.
 const KEY_NAME_BYTES_MAX: usize = 64;
 
 /// Bytes of the digest in a key.
 const KEY_DIGEST_BYTES: usize = 6;
+
+/// Longest mark of a piece behind the key that it belongs to: `.p64`.
+const PIECE_BYTES_MAX: usize = 4;
 
 /// Tries to get a lock whose file its last owner just removed.
 const CLAIMS_MAX: u32 = 3;
@@ -69,9 +75,22 @@ impl FileKey {
     pub fn parse(text: &str) -> Option<Self> {
         let plain =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_.".contains(&byte);
-        let longest = KEY_NAME_BYTES_MAX + 1 + 2 * KEY_DIGEST_BYTES;
+        let longest = KEY_NAME_BYTES_MAX + 1 + 2 * KEY_DIGEST_BYTES + PIECE_BYTES_MAX;
         let good = !text.is_empty() && text.len() <= longest && text.bytes().all(plain);
         (good && !text.starts_with('.')).then(|| Self(text.to_owned()))
+    }
+
+    /// The key of piece `number` of this one's file.
+    pub(crate) fn piece(&self, number: u32) -> Self {
+        Self(format!("{}.p{number}", self.0))
+    }
+
+    /// The key that this one belongs to: of a piece, that of the whole file.
+    fn owner(self) -> Self {
+        match piece_of(&self.0) {
+            Some((owner, _)) => Self(owner.to_owned()),
+            None => self,
+        }
     }
 
     /// The key as text.
@@ -79,6 +98,14 @@ impl FileKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// The key of the whole file and the number, where `key` is that of a piece. Other keys end with
+/// digits behind a `-`, or are a digest: no dot is in those.
+fn piece_of(key: &str) -> Option<(&str, u32)> {
+    let (owner, number) = key.rsplit_once(".p")?;
+    let number = number.parse().ok().filter(|number| (1..=PIECES_MAX).contains(number))?;
+    Some((owner, number))
 }
 
 impl Folder {
@@ -127,15 +154,41 @@ impl Folder {
     pub fn keys(&self) -> BTreeSet<FileKey> {
         let Ok(entries) = fs::read_dir(&self.path) else { return BTreeSet::new() };
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        names.filter_map(|name| FileKey::parse(name.strip_suffix(".lock")?)).collect()
+        let keys = names.filter_map(|name| FileKey::parse(name.strip_suffix(".lock")?));
+        keys.map(FileKey::owner).collect()
     }
 
     /// Bytes of `key` that are here already.
     #[must_use]
     pub fn bytes_of(&self, key: &FileKey) -> u64 {
-        let long =
-            |kind| fs::symlink_metadata(file_of(&self.path, key, kind)).map_or(0, |it| it.len());
-        long("partial").max(long("gguf"))
+        let of = |key: &FileKey| {
+            let file = |kind| file_of(&self.path, key, kind);
+            let long = |kind| fs::symlink_metadata(file(kind)).map_or(0, |it| it.len());
+            long("partial").max(long("gguf"))
+        };
+        of(key) + self.pieces_of(key).iter().map(of).sum::<u64>()
+    }
+
+    /// The pieces of `key` of which something is here.
+    pub(crate) fn pieces_of(&self, key: &FileKey) -> BTreeSet<FileKey> {
+        let Ok(entries) = fs::read_dir(&self.path) else { return BTreeSet::new() };
+        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let piece = |name: String| {
+            let key_of = name.strip_suffix(".lock")?;
+            let is_its = piece_of(key_of).is_some_and(|(owner, _)| owner == key.0);
+            is_its.then(|| FileKey(key_of.to_owned()))
+        };
+        names.filter_map(piece).collect()
+    }
+
+    /// Where the file of `key` is once it is whole.
+    pub(crate) fn whole_of(&self, key: &FileKey) -> PathBuf {
+        file_of(&self.path, key, "gguf")
+    }
+
+    /// Where the note of `key` is.
+    pub(crate) fn note_of(&self, key: &FileKey) -> PathBuf {
+        file_of(&self.path, key, "json")
     }
 
     /// Whether all of a copy is here, so that nobody has to be asked for it. Waits for the disk.
@@ -147,9 +200,13 @@ impl Folder {
 }
 
 impl Slot {
-    /// Deletes the note, the bytes and the lock.
+    /// Deletes the note, the bytes and the lock, and those of its pieces.
     pub fn discard(self) -> Result<(), FetchError> {
-        for path in [self.partial(), self.whole(), self.note()] {
+        let folder = Folder::at(self.folder.clone());
+        for piece in folder.pieces_of(&self.key) {
+            folder.discard(&piece)?;
+        }
+        for path in [self.partial(), self.whole(), self.note(), self.seam()] {
             remove(&path).map_err(|error| FetchError::disk(&path, &error))?;
         }
         // While the lock is held: whoever opened the file before sees that it is gone.
@@ -168,6 +225,11 @@ impl Slot {
 
     pub(crate) fn note(&self) -> PathBuf {
         file_of(&self.folder, &self.key, "json")
+    }
+
+    /// How its pieces are joined.
+    pub(crate) fn seam(&self) -> PathBuf {
+        file_of(&self.folder, &self.key, "seam")
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -271,6 +333,24 @@ mod tests {
         assert_eq!(folder.bytes_of(&key()), 0);
         // Nothing is nothing to complain of.
         folder.discard(&key()).unwrap();
+    }
+
+    #[test]
+    fn pieces_belong_to_the_file_that_they_make() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::at(home.path().join("downloads"));
+        let other = FileKey::of("other.gguf", "other");
+        for number in [1, 2, 64] {
+            let slot = folder.claim(&key().piece(number)).unwrap();
+            fs::write(slot.partial(), b"12345").unwrap();
+            assert_eq!(FileKey::parse(slot.key.as_str()).as_ref(), Some(&slot.key));
+        }
+        drop((folder.claim(&key()).unwrap(), folder.claim(&other).unwrap()));
+        assert_eq!(folder.keys(), [other.clone(), key()].into());
+        assert_eq!((folder.bytes_of(&key()), folder.bytes_of(&other)), (15, 0));
+        folder.discard(&key()).unwrap();
+        assert_eq!(folder.keys(), [other].into());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! on where it was while the server still has the same file. What is whole is checked against the
 //! digest that the catalogue pins or the server names, and only then has its name. One [`Slot`] is
 //! one file's place in the folder, held by a lock of the operating system: two writers never meet.
+//! A model in several files comes piece by piece and is joined into one, as its caller [says](Join).
 //! A model that another device of the house has comes the same way, from whoever [brings](Bringer)
 //! its bytes. A helper that needs only some layers takes only their [ranges](Fetcher::take_ranges)
 //! into a [`SparseFile`]. A file that is no model, of which length and digest are known before, comes
@@ -28,11 +29,14 @@ mod held;
 mod house_source;
 mod limits;
 mod part;
+mod piece_names;
+mod pieces;
 mod progress;
 mod ranges;
 mod redirects;
 mod room;
 mod run;
+mod seam;
 mod seats;
 mod source;
 mod sparse;
@@ -49,11 +53,13 @@ pub use limits::{
     DISK_RESERVE_BYTES, FILE_BYTES_MAX, HUBS_MAX, Limits, Pace, REDIRECTS_MAX, SYNC_EVERY_BYTES,
     URL_BYTES_MAX,
 };
+pub use piece_names::{PIECES_MAX, PieceName};
 pub use progress::{Phase, Progress, Pulse};
 pub use ranges::{
     Ask, Conditions, DocumentOrder, FileRange, RangeCheck, RangeRecord, RangeSource, RangesOrder,
 };
 pub use room::{Room, SystemRoom};
+pub use seam::{Join, Joining, PieceData};
 pub use seats::{Seat, Seats};
 pub use source::{Hub, HubError, Hubs, Source, SourceError};
 pub use sparse::SparseFile;

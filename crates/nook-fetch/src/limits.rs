@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-/// Largest file that is fetched; a larger one is refused before the first byte. Models of the 70B
-/// class are not what a household runs, and 14B in sixteen bits is 28 GB.
-pub const FILE_BYTES_MAX: u64 = 64 << 30;
+/// Largest model that is fetched, in one file or in several; a larger one is refused before the
+/// first byte. What several computers of a household hold together is less, and a server that says
+/// more is wrong.
+pub const FILE_BYTES_MAX: u64 = 512 << 30;
 
 /// What stays free on the disk: a download that would leave less is refused before it starts. A
 /// full system disk breaks other programs, and the chats of this one.

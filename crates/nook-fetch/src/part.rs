@@ -137,6 +137,11 @@ impl Part {
         version.sha256.clone().filter(|_| is_theirs)
     }
 
+    /// Its place in the folder.
+    pub(crate) fn slot(&self) -> &Slot {
+        &self.slot
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.slot.folder()
     }

@@ -3,6 +3,8 @@
 //! Two forms: `hf:owner/repository/file.gguf` (with `@revision` at the end where one is meant) for
 //! files of Hugging Face, or a whole https address. Addresses of that site's pages are understood
 //! as the files that they show. http is taken for this machine itself only.
+//!
+//! A model in several files is one source, whichever of its pieces was named: the first.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,6 +13,7 @@ use reqwest::Url;
 
 use crate::folder::FileKey;
 use crate::limits::{HUBS_MAX, URL_BYTES_MAX};
+use crate::piece_names::{PIECES_MAX, PieceName};
 
 const HUB_PREFIX: &str = "hf:";
 const HUB_USUAL: &str = "https://huggingface.co";
@@ -152,6 +155,52 @@ impl Source {
         path.rsplit('/').next().unwrap_or(path)
     }
 
+    /// What the model's file is called where it is in one: [`Self::file_name`], but for pieces.
+    #[must_use]
+    pub fn whole_name(&self) -> String {
+        let name = self.file_name();
+        PieceName::read(name).map_or_else(|| name.to_owned(), |piece| piece.whole())
+    }
+
+    /// Where each of its pieces is, in order, for a model in several files; else nothing.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<Self> {
+        let name = PieceName::read(self.file_name());
+        let count = name.as_ref().map_or(0, PieceName::count);
+        let piece = |number| name.as_ref().map(|name| self.named(&name.of(number)));
+        (1..=count).filter_map(piece).collect()
+    }
+
+    /// The file beside this one that is called `name`.
+    fn named(&self, name: &str) -> Self {
+        match self {
+            Self::Hub { owner, repository, file, revision } => {
+                let folders = file.rsplit_once('/').map(|(folders, _)| format!("{folders}/"));
+                Self::Hub {
+                    owner: owner.clone(),
+                    repository: repository.clone(),
+                    file: folders.unwrap_or_default() + name,
+                    revision: revision.clone(),
+                }
+            }
+            Self::Web(url) => {
+                let folders = url.path().rsplit_once('/').map_or("", |(folders, _)| folders);
+                let path = format!("{folders}/{name}");
+                let mut url = url.clone();
+                url.set_path(&path);
+                Self::Web(url)
+            }
+        }
+    }
+
+    /// The first piece, where this is one of several.
+    fn first(self) -> Self {
+        match PieceName::read(self.file_name()) {
+            Some(piece) => self.named(&piece.of(1)),
+            None => self,
+        }
+    }
+
     /// Who has it, for people: `Qwen/Qwen3-4B-GGUF` or the server.
     #[must_use]
     pub fn origin(&self) -> String {
@@ -201,7 +250,7 @@ impl FromStr for Source {
         }
         let source = Self::Web(url);
         check_file(source.file_name()).map_err(refused)?;
-        Ok(source)
+        Ok(source.first())
     }
 }
 
@@ -240,12 +289,13 @@ fn hub(parts: &[&str], revision: Option<&str>) -> Result<Source, &'static str> {
         return Err("owner, repository and file have letters, digits, `-`, `_`, `+` and `.`");
     }
     check_file(file.last().copied().unwrap_or_default())?;
-    Ok(Source::Hub {
+    let source = Source::Hub {
         owner: (*owner).to_owned(),
         repository: (*repository).to_owned(),
         file: file.join("/"),
         revision: revision.filter(|it| *it != BRANCH_USUAL).map(str::to_owned),
-    })
+    };
+    Ok(source.first())
 }
 
 /// A page or a file of the site, as copied from a browser: `/owner/repository/blob/main/file`.
@@ -262,24 +312,13 @@ fn hub_page(url: &Url) -> Result<Source, &'static str> {
 }
 
 fn check_file(name: &str) -> Result<(), &'static str> {
-    let lower = name.to_ascii_lowercase();
-    let Some(stem) = lower.strip_suffix(ENDING) else {
+    if !name.to_ascii_lowercase().ends_with(ENDING) {
         return Err("only GGUF files are models here, and their names end in .gguf");
-    };
-    if is_piece(stem) {
-        return Err(
-            "it is one piece of a model that was cut into several files; take one in a single file",
-        );
+    }
+    if PieceName::read(name).is_some_and(|piece| piece.count() > PIECES_MAX) {
+        return Err("it is a piece of a model in more files than any is published in");
     }
     Ok(())
-}
-
-/// Whether a name ends as llama.cpp names pieces: `-00001-of-00003`.
-fn is_piece(stem: &str) -> bool {
-    let digits = |text: &str| text.len() == 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    stem.rsplit_once("-of-").is_some_and(|(before, count)| {
-        digits(count) && before.rsplit_once('-').is_some_and(|(_, number)| digits(number))
-    })
 }
 
 /// Whether a part of a path stands for itself in a path and in an address.
@@ -343,6 +382,25 @@ mod tests {
     }
 
     #[test]
+    fn each_piece_of_a_model_in_several_files_leads_to_all_of_them() {
+        let first = "hf:o/r/q8/m-00001-of-00003.gguf@v1";
+        for named in [first, "hf:o/r/q8/m-00003-of-00003.gguf@v1"] {
+            let source: Source = named.parse().unwrap();
+            assert_eq!(source.to_string(), first);
+            assert_eq!(source.whole_name(), "m.gguf");
+            let pieces: Vec<String> = source.pieces().iter().map(Source::to_string).collect();
+            let named = |number| format!("hf:o/r/q8/m-0000{number}-of-00003.gguf@v1");
+            assert_eq!(pieces, [named(1), named(2), named(3)]);
+        }
+        let web: Source = "https://a.example/b/c%20d-00002-of-00002.gguf".parse().unwrap();
+        let pieces: Vec<String> = web.pieces().iter().map(Source::to_string).collect();
+        let named = |number| format!("https://a.example/b/c%20d-0000{number}-of-00002.gguf");
+        assert_eq!(pieces, [named(1), named(2)]);
+        let whole: Source = "hf:o/r/m.gguf".parse().unwrap();
+        assert_eq!((whole.pieces(), whole.whole_name()), (vec![], "m.gguf".to_owned()));
+    }
+
+    #[test]
     fn several_servers_are_asked_in_the_order_in_which_they_are_named() {
         let source: Source = "hf:o/r/m.gguf".parse().unwrap();
         let hosts = |first: Option<&str>, more: Option<&str>| {
@@ -379,7 +437,7 @@ mod tests {
             "hf:o/r/.hidden.gguf",
             "hf:o/r/m.gguf@../x",
             "hf:o/r/m.safetensors",
-            "hf:o/r/m-00001-of-00003.gguf",
+            "hf:o/r/m-00001-of-00065.gguf",
             "hf:o/r/a b.gguf",
             "http://example.org/m.gguf",
             "http://127.0.0.1.example.org/m.gguf",

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::OpenError;
+use crate::joining::join;
 use crate::on_disk::{DownloadsLook, Seen};
 
 /// Downloads that run at once; further ones wait until one ends, or waits for a device that is
@@ -115,7 +116,7 @@ impl Downloads {
         Ok(Self {
             list,
             catalogue,
-            fetcher: Fetcher::new(hubs, Limits::USUAL, Arc::new(SystemRoom)),
+            fetcher: Fetcher::new(hubs, Limits::USUAL, Arc::new(SystemRoom)).joining(join),
             folder,
             orphans,
             under_way: BTreeMap::new(),

@@ -20,6 +20,7 @@ mod error;
 mod events;
 mod fits;
 mod folder;
+mod joining;
 mod judging;
 mod kept_ends;
 mod machine;

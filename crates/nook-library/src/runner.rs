@@ -12,18 +12,19 @@ use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, ModelDigest};
 use nook_fetch::{Fetched, Order, Seat};
 use nook_resources::workers::Workers;
-use nook_store::{Home, ModelsMove, Stager, Take};
+use nook_store::{Home, ModelsMove, Stager};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::spawn_blocking;
 
 use crate::elsewhere;
 use crate::events::{Job, LibraryEvent, Transfer};
 use crate::folder::{FolderSeen, NotBrought, bring};
+use crate::joining::stage_import;
 use crate::judging::{Checked, Unfit, check};
 use crate::part_job::PartJob;
 use crate::partial::PartialPlace;
 use crate::parts_here::PartsHere;
-use crate::reading::{digest_of, import_wording};
+use crate::reading::import_wording;
 use crate::rereading::{Reread, RereadJob, reread};
 use crate::taking::Taker;
 
@@ -199,7 +200,7 @@ impl Runner {
     ) {
         self.report("import", async move {
             let staged = spawn_blocking(move || {
-                stager.stage(&file, Take::InPlace, digest_of).map_err(|error| {
+                stage_import(&stager, &file).map_err(|error| {
                     let wording = import_wording(&error);
                     let error = NodeError::new(ErrorCode::BadModel, sentence(&error.to_string()));
                     NodeError { wording, ..error }

@@ -169,6 +169,26 @@ pub enum Fault {
         /// The tensor.
         tensor: String,
     },
+    /// One piece of a model that was published in several files.
+    #[error(
+        "is piece {number} of a model that was cut into {count} files; put all of them into one folder, then import the first"
+    )]
+    Piece {
+        /// Which, from 1.
+        number: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// A file that is not the piece of a model that it should be.
+    #[error("is not piece {number} of {count} of one model: {problem}")]
+    NotThePiece {
+        /// Which it should be, from 1.
+        number: u32,
+        /// How many there should be.
+        count: u32,
+        /// What is wrong.
+        problem: String,
+    },
     /// The file is not the one that was opened.
     #[error("changed while it was in use")]
     Changed,

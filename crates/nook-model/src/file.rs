@@ -11,7 +11,7 @@ use nook_kernels::{CacheKind, Format};
 
 use crate::error::{Fault, ModelError};
 use crate::family::{self, Description, Expected};
-use crate::gguf::{Header, TensorInfo, TensorType};
+use crate::gguf::{Header, PieceOf, TensorInfo, TensorType};
 use crate::hashing;
 use crate::manifest::Manifest;
 use crate::reader::Reader;
@@ -267,6 +267,9 @@ impl ModelFile {
 impl Inner {
     fn open(path: &Path, noted: Option<FileStamp>) -> Result<Self, Fault> {
         let (reader, mut header) = Reader::open(path, noted)?;
+        if let Some(PieceOf { number, count }) = header.piece()? {
+            return Err(Fault::Piece { number, count });
+        }
         let tokens = header.take_vocabulary()?.tokens.len();
         let description = family::of(&header, tokens)?;
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

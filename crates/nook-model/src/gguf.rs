@@ -8,6 +8,7 @@
 //!
 //! Format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>, versions 2 and 3.
 
+mod joined;
 mod read;
 mod tensor_type;
 mod value;
@@ -18,6 +19,7 @@ use std::fmt;
 
 use crate::error::Fault;
 
+pub use joined::{Joined, JoinedData, PieceOf};
 pub use tensor_type::TensorType;
 pub use value::Value;
 

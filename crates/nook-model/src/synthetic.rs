@@ -10,6 +10,7 @@
 //! can be encoded.
 
 mod blocks;
+mod cut;
 mod families;
 mod mix;
 mod recipe;
@@ -17,6 +18,7 @@ mod tensors;
 mod writer;
 
 pub use blocks::{Random, random_row};
+pub use cut::cut;
 pub use families::Family;
 pub use mix::Mix;
 pub use recipe::Recipe;

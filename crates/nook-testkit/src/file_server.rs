@@ -55,6 +55,8 @@ pub enum Fault {
 /// What was asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
+    /// Whether only the head of the answer was wanted.
+    pub only_head: bool,
     /// The path, with its query.
     pub path: String,
     /// The field `Range`.
@@ -186,7 +188,12 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let Some(request) = read_request(&mut stream)? else { return Ok(()) };
     let found = {
         let mut files = shared.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.get_mut(&request.path).map(|served| (served.clone(), served.faults.pop_front()))
+        let found = files.get_mut(&request.path);
+        // What goes wrong does so where the file itself is wanted.
+        found.map(|served| {
+            let fault = if request.only_head { None } else { served.faults.pop_front() };
+            (served.clone(), fault)
+        })
     };
     shared.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.clone());
     let Some((served, fault)) = found else {
@@ -208,6 +215,9 @@ fn answer(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
         _ => (!served.no_length).then_some(bytes.len() as u64),
     };
     stream.write_all(&head(status, &fields, length))?;
+    if request.only_head {
+        return Ok(());
+    }
     let bytes = match fault {
         Some(Fault::CutAfter(most) | Fault::StallAfter(most)) => first(bytes, most),
         _ => bytes,
@@ -290,6 +300,8 @@ fn read_request(stream: &mut TcpStream) -> io::Result<Option<Request>> {
             name.eq_ignore_ascii_case(wanted).then(|| value.trim().to_owned())
         })
     };
-    let path = text.split_whitespace().nth(1).unwrap_or_default().to_owned();
-    Ok(Some(Request { path, range: field("range"), if_range: field("if-range") }))
+    let mut words = text.split_whitespace();
+    let only_head = words.next() == Some("HEAD");
+    let path = words.next().unwrap_or_default().to_owned();
+    Ok(Some(Request { only_head, path, range: field("range"), if_range: field("if-range") }))
 }

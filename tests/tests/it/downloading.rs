@@ -11,6 +11,7 @@ use std::{sync::mpsc, thread};
 use anyhow::Context as _;
 use nook_api::views::{DownloadAsk, DownloadState, DownloadView, HouseholdView};
 use nook_api::{NodeCalls as _, Request};
+use nook_model::synthetic::cut;
 #[cfg(unix)]
 use nook_testkit::interrupted;
 use nook_testkit::{Fault, FileServer, Household, Node, NodePlan, Served, Wish, nook};
@@ -123,6 +124,41 @@ async fn a_model_that_is_pulled_joins_the_library_and_answers() -> anyhow::Resul
     assert!(file.exists());
     desk.node().do_this(Request::RemoveModel { name: NAME.to_owned() }).await?;
     assert!(!file.exists());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_in_several_files_becomes_one_also_over_a_restart() -> anyhow::Result<()> {
+    let mut desk = Desk::new().await?;
+    let pieces = cut(&desk.bytes, 3, false);
+    let path = |number: usize| format!("/models/{NAME}-{number:05}-of-00003.gguf");
+    for (number, bytes) in (1..).zip(&pieces) {
+        let served = Served::file(bytes.clone(), "\"1\"");
+        let stalls = (number == 2).then_some(Fault::StallAfter(1000));
+        let served = stalls.into_iter().fold(served, Served::failing);
+        desk.server.serve(&path(number), served);
+    }
+    let source = format!("{}{}", desk.server.address(), path(2));
+    let begun = desk.node().client().pull(source, None).await?;
+    assert_eq!((begun.name.as_str(), begun.file.as_str()), (NAME, "amber-00001-of-00003.gguf"));
+    let (all, came) = (pieces.iter().map(Vec::len).sum::<usize>(), pieces[0].len() + 1000);
+    let is_there = |it: &DownloadView| {
+        it.have_bytes == came as u64 && it.file_bytes == Some(all as u64)
+    };
+    desk.node().until("a piece and some", |view| view.downloads.iter().any(is_there)).await?;
+    desk.house.node_mut(0).leave().await?;
+    desk.house.node_mut(0).start_again().await?;
+    desk.until_here().await?;
+    let asked = desk.server.asked();
+    let of = |number| asked.iter().filter(|it| !it.only_head && it.path == path(number)).count();
+    assert_eq!([1, 2, 3].map(of), [1, 2, 1]);
+    assert_eq!(desk.litter(), Vec::<String>::new());
+    // Byte for byte the file that was cut.
+    let file = desk.node().home().join("models/amber.gguf");
+    assert!(std::fs::read(&file)? == desk.bytes);
+    let ember = desk.node().answer(&Wish::text(PROMPT, 24)).await?;
+    let amber = desk.node().answer(&Wish::text(PROMPT, 24).by(NAME)).await?;
+    assert_eq!((amber.ids.len(), &amber.ids), (24, &ember.ids));
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 mod file_server;
 mod kit;
 mod mirrors;
+mod pieces;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -151,7 +151,8 @@ impl ModelLibrary {
 
     /// A name that the model can have once it is here, known before anything is loaded.
     fn name_for(&self, wished: Option<&str>, source: &Source) -> Result<String, NodeError> {
-        let file = Path::new(source.file_name());
+        let file = source.whole_name();
+        let file = Path::new(&file);
         let wishes = |model: &&ModelEntry| {
             wished.is_some_and(|wished| model.name.eq_ignore_ascii_case(wished))
         };

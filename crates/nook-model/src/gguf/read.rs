@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::Range;
 
 use super::{
     DIMENSIONS_MAX, ELEMENTS_MAX, HEADER_BYTES_MAX, Header, KEY_BYTES_MAX, KEYS_MAX, LIST_MAX,
@@ -9,7 +10,7 @@ use super::{
 };
 use crate::error::Fault;
 
-const MAGIC: u32 = 0x4655_4747;
+pub(super) const MAGIC: u32 = 0x4655_4747;
 const ALIGNMENT_KEY: &str = "general.alignment";
 const ALIGNMENT_USUAL: u64 = 32;
 
@@ -20,6 +21,15 @@ const TENSOR_BYTES_MIN: u64 = 32;
 impl Header {
     /// Reads the header of a file of `file_bytes` bytes from its beginning. Reads no tensor data.
     pub fn read(file: impl Read, file_bytes: u64) -> Result<Self, Fault> {
+        Self::read_noting(file, file_bytes, |_, _| {})
+    }
+
+    /// As [`Self::read`]; `note` hears of each key with its value where in the file they lie.
+    pub(crate) fn read_noting(
+        file: impl Read,
+        file_bytes: u64,
+        note: impl FnMut(&str, Range<u64>),
+    ) -> Result<Self, Fault> {
         let input = BufReader::new(file);
         let mut source = Source { input, at: 0, end: file_bytes, listed_texts: 0 };
         if source.u32("the magic number")? != MAGIC {
@@ -34,7 +44,7 @@ impl Header {
         source.check_count("tensors", tensor_count, TENSORS_MAX, TENSOR_BYTES_MIN)?;
         source.check_count("keys", key_count, KEYS_MAX, ENTRY_BYTES_MIN)?;
 
-        let metadata = source.metadata(key_count)?;
+        let metadata = source.metadata(key_count, note)?;
         let alignment = alignment(&metadata)?;
         let mut tensors = Vec::with_capacity(tensor_count as usize);
         for _ in 0..tensor_count {
@@ -48,7 +58,7 @@ impl Header {
 }
 
 /// The alignment of tensor data.
-fn alignment(metadata: &HashMap<String, Value>) -> Result<u64, Fault> {
+pub(super) fn alignment(metadata: &HashMap<String, Value>) -> Result<u64, Fault> {
     let Some(value) = metadata.get(ALIGNMENT_KEY) else {
         return Ok(ALIGNMENT_USUAL);
     };
@@ -181,9 +191,14 @@ impl<R: Read> Source<R> {
         String::from_utf8(bytes).map_err(|_| Fault::Text { what: what.to_owned() })
     }
 
-    fn metadata(&mut self, count: u64) -> Result<HashMap<String, Value>, Fault> {
+    fn metadata(
+        &mut self,
+        count: u64,
+        mut note: impl FnMut(&str, Range<u64>),
+    ) -> Result<HashMap<String, Value>, Fault> {
         let mut metadata = HashMap::with_capacity(count as usize);
         for _ in 0..count {
+            let from = self.at;
             let key = self.text("a key", KEY_BYTES_MAX)?;
             if key.is_empty() {
                 return Err(Fault::Text { what: "a key".to_owned() });
@@ -193,6 +208,7 @@ impl<R: Read> Source<R> {
             if metadata.contains_key(&key) {
                 return Err(Fault::DuplicateKey { key });
             }
+            note(&key, from..self.at);
             metadata.insert(key, value);
         }
         Ok(metadata)

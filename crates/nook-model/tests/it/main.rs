@@ -19,6 +19,7 @@ mod gpu_beside;
 mod gpu_newer;
 mod gpu_references;
 mod headers;
+mod joined;
 mod hostile;
 mod manifest;
 mod mistakes;

@@ -165,18 +165,56 @@ impl Stager {
         if now_long(used) != staged.bytes || now_long(&staged.source) != staged.bytes {
             return Err(ImportError::SourceChanged { path: source.to_owned() });
         }
-        let stamp = stamp_before_digest(used).map_err(|error| reading(&error))?;
-        staged.digest = digest_of(used)
-            .map_err(|reason| ImportError::BadModel { path: source.to_owned(), reason })?;
-        if stamp_of(used) != Some(stamp) {
-            return Err(ImportError::SourceChanged { path: source.to_owned() });
-        }
-        staged.stamp = Some(stamp);
-        Ok(staged)
+        staged.digested(digest_of)
+    }
+
+    /// Gets ready what `make` writes, which is told where that lies. `called` is where such a file
+    /// would have been, and gives its name. As [`Self::stage`] otherwise.
+    pub fn stage_made(
+        &self,
+        called: &Path,
+        make: impl FnOnce(&Path, &mut File) -> io::Result<()>,
+        digest_of: impl FnOnce(&Path) -> Result<ModelDigest, String>,
+    ) -> Result<Staged, ImportError> {
+        let target = durable::temporary_beside(&self.folder.join(IMPORT));
+        // From here on `staged` cleans up behind every error.
+        let mut staged = Staged {
+            source: called.to_owned(),
+            copy: Some(target.clone()),
+            moves: false,
+            digest: ModelDigest([0; 32]),
+            bytes: 0,
+            stamp: None,
+        };
+        let written = durable::create(&target, Readers::Default).and_then(|mut to| {
+            make(&target, &mut to)?;
+            to.sync_all()?;
+            to.metadata().map(|found| found.len())
+        });
+        staged.bytes = written.map_err(|error| FileError::new(&target, Deed::Write, &error))?;
+        staged.digested(digest_of)
     }
 }
 
 impl Staged {
+    /// Finds out what the file that will be used is; reads all of it.
+    fn digested(
+        mut self,
+        digest_of: impl FnOnce(&Path) -> Result<ModelDigest, String>,
+    ) -> Result<Self, ImportError> {
+        let source = || self.source.clone();
+        let used = self.copy.as_ref().unwrap_or(&self.source);
+        let reading = |error: io::Error| FileError::new(used, Deed::Read, &error);
+        let stamp = stamp_before_digest(used).map_err(reading)?;
+        let digest =
+            digest_of(used).map_err(|reason| ImportError::BadModel { path: source(), reason })?;
+        if stamp_of(used) != Some(stamp) {
+            return Err(ImportError::SourceChanged { path: source() });
+        }
+        (self.digest, self.stamp) = (digest, Some(stamp));
+        Ok(self)
+    }
+
     /// What the model is.
     #[must_use]
     pub fn digest(&self) -> ModelDigest {
