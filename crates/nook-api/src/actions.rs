@@ -20,7 +20,7 @@ use crate::requests::{PairTarget, PauseFor, PortSettings, Reach, Sharing, Starte
 use crate::restart::RestartWaits;
 use crate::views::{
     AuditEntryView, CapabilitiesView, ConversationView, CopyExtent, DeviceView, DownloadAsk,
-    DownloadView, ExportAsk, FoundView, Help, HouseholdView, KeptPrivacyView, MessageView,
+    DownloadView, ExportAsk, FoundView, Help, HouseholdView, HubView, KeptPrivacyView, MessageView,
     ModelView, PairingView, PipelineView, PortRequestView, SettingAsk, TroubleView, Trust,
 };
 use crate::vitals::Vitals;
@@ -164,6 +164,11 @@ actions! {
         ) -> (), for [Window, Control];
         /// Ends such a move: everything is where it was.
         stop_moving_models as StopMovingModels() -> (), for [Window, Control];
+        /// Asks Hugging Face, or the mirror that stands for it, for models that could be downloaded.
+        search_models as SearchModels(
+            /// A few words, or a repository as `owner/repository`.
+            words: String,
+        ) -> HubView, for [Window, Control];
         /// Model files of other programs on this device that could be used where they lie.
         found_models as FoundModels() -> Vec<FoundView>, for [Window, Control];
         /// What a model can besides answering. Reads it from the file.

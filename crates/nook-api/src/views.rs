@@ -53,7 +53,8 @@ pub use facts::{DeviceKind, FactsView, PowerView};
 pub use key_place::KeyPlace;
 pub use models::{
     CapabilitiesView, CatalogueEditionView, CatalogueView, CopyExtent, DownloadAsk, DownloadState,
-    DownloadView, FitKind, FitView, FoundView, InHouseView, ModelView,
+    DownloadView, FitKind, FitView, FoundView, HubModelView, HubView, InHouseView, ModelView,
+    RepositoryView,
 };
 pub use models_folder::{FolderTrouble, ModelsFolderView, MoveState, MoveView};
 pub use pairing::{PairedByCodeView, PairingView};

@@ -253,11 +253,21 @@ pub(crate) enum ModelsAction {
     Catalog,
     /// Download a model, or go on with a download.
     Pull {
-        /// A name from `nook models catalog`, `hf:owner/repository/file.gguf`, or an https address.
+        /// A name from `nook models catalog`, `hf:owner/repository/file.gguf`, or an https address. Of a
+        /// model in several files, any of them: all are downloaded and become one.
         source: String,
         /// What to call it (default: its name in the catalogue, else after the file).
         #[arg(long)]
         name: Option<String>,
+    },
+    /// Search Hugging Face for models, or list those of one repository.
+    ///
+    /// Only these words go there, and only now. Anybody can publish there: take models of publishers that
+    /// you know.
+    Search {
+        /// A few words, or a repository as `owner/repository`.
+        #[arg(required = true)]
+        words: Vec<String>,
     },
     /// Copy a model from another device of the house, or list what those devices give.
     ///
@@ -289,7 +299,7 @@ pub(crate) enum ModelsAction {
         /// The model's name to be, or the key of the download.
         download: String,
     },
-    /// Add a GGUF file. It is used where it lies.
+    /// Add a GGUF file. It is used where it lies; a model in several files is joined into one first.
     Import {
         /// The file.
         file: PathBuf,

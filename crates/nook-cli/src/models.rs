@@ -5,6 +5,7 @@
 //! time.
 
 mod folder;
+mod search;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ async fn obey(connection: &Connection, models: Models) -> anyhow::Result<ExitCod
         None => list(&view(client).await?, json),
         Some(ModelsAction::Catalog) => catalogue(&view(client).await?, json),
         Some(ModelsAction::Found) => found(client, json).await?,
+        Some(ModelsAction::Search { words }) => search::run(client, &words.join(" "), json).await?,
         Some(ModelsAction::Pull { source, name }) => {
             return pull(connection, source, name, json).await;
         }

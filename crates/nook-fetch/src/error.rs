@@ -173,6 +173,24 @@ pub enum FetchError {
         /// The device, for people.
         device: String,
     },
+    /// The hub has no such repository, or shows it to nobody without an account.
+    #[error(
+        "{host} shows no such repository (status {status}); check how it is written, or look at it there with your account"
+    )]
+    NoRepository {
+        /// The server.
+        host: String,
+        /// What it answered.
+        status: u16,
+    },
+    /// The answer to a search is none.
+    #[error(
+        "what {host} answered is no list of models; try again later, or look there in a browser"
+    )]
+    Strange {
+        /// The server.
+        host: String,
+    },
     /// The files of a model in several do not make one.
     #[error(
         "the files of this model cannot be joined: {reason}. Delete the download, and take the model from somebody else"
@@ -200,6 +218,8 @@ impl FetchError {
             | Self::NotTheOne { .. }
             | Self::Digest { .. }
             | Self::TooLong { .. }
+            | Self::NoRepository { .. }
+            | Self::Strange { .. }
             | Self::Untrusted { .. } => true,
             Self::Stopped
             | Self::Busy { .. }

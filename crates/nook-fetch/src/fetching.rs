@@ -112,11 +112,11 @@ impl Fetcher {
         if !pieces.is_empty() {
             return self.fetch_pieces(desk, order, &pieces).await;
         }
-        self.from_any(desk, order.source.urls(&self.hubs), order.pin.sha256.clone()).await
+        self.fetch_from(desk, order.source.urls(&self.hubs), order.pin.sha256.clone()).await
     }
 
     /// Takes one file from the first of `urls` that gives it.
-    pub(crate) async fn from_any(
+    pub(crate) async fn fetch_from(
         &self,
         desk: Desk<'_>,
         urls: Vec<Url>,

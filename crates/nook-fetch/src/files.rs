@@ -50,6 +50,11 @@ pub struct FileOrder {
 }
 
 impl Address {
+    /// An address that was checked already.
+    pub(crate) fn of(url: Url) -> Self {
+        Self(url)
+    }
+
     /// The address of `file`, a plain name, in the folder of this one.
     pub fn beside(&self, file: &str) -> Result<Self, AddressError> {
         let refused = |why: &str| AddressError { shown: shown(file), why: why.to_owned() };

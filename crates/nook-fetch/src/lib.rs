@@ -27,6 +27,7 @@ mod files;
 mod folder;
 mod held;
 mod house_source;
+mod hub_search;
 mod limits;
 mod part;
 mod piece_names;
@@ -49,6 +50,9 @@ pub use fetching::{Fetched, Fetcher, Order, Pin};
 pub use files::{Address, AddressError, FileOrder};
 pub use folder::{FileKey, Folder, Slot};
 pub use house_source::{HouseSource, HouseSourceError};
+pub use hub_search::{
+    FILES_MAX, Found, HubModel, REPOSITORIES_MAX, Repository, Search, SearchError, WORDS_MAX,
+};
 pub use limits::{
     DISK_RESERVE_BYTES, FILE_BYTES_MAX, HUBS_MAX, Limits, Pace, REDIRECTS_MAX, SYNC_EVERY_BYTES,
     URL_BYTES_MAX,
@@ -61,5 +65,5 @@ pub use ranges::{
 pub use room::{Room, SystemRoom};
 pub use seam::{Join, Joining, PieceData};
 pub use seats::{Seat, Seats};
-pub use source::{Hub, HubError, Hubs, Source, SourceError};
+pub use source::{Hub, HubError, HubPlace, Hubs, PlaceError, Source, SourceError};
 pub use sparse::SparseFile;

@@ -73,10 +73,8 @@ impl Fetcher {
                 let seam = whole.slot.seam();
                 let seam = spawn_blocking(move || Seam::read(&seam)).await.ok().flatten();
                 let verified = seam.is_some_and(|seam| seam.verified);
-                return judged(whole, expected).map(|it| Fetched {
-                    verified: it.verified || verified,
-                    ..it
-                });
+                return judged(whole, expected)
+                    .map(|it| Fetched { verified: it.verified || verified, ..it });
             }
         };
         let mut held = Held::of(part);
@@ -120,7 +118,7 @@ impl Fetcher {
             let retold = retell(heard, desk.told, (done, bytes));
             let piece = tokio::select! {
                 biased;
-                piece = self.from_any(own, source.urls(&self.hubs), None) => piece?,
+                piece = self.fetch_from(own, source.urls(&self.hubs), None) => piece?,
                 () = retold => return Err(FetchError::Lost),
             };
             done = done.saturating_add(piece.bytes);
@@ -201,7 +199,8 @@ impl Fetcher {
     /// Whether so many bytes more leave the reserve free, where the system says.
     async fn has_room(&self, desk: Desk<'_>, needed: u64) -> Result<(), FetchError> {
         let (folder, room) = (desk.folder.path().to_owned(), self.room.clone());
-        let free = spawn_blocking(move || room.free(&folder)).await.map_err(|_| FetchError::Lost)?;
+        let free =
+            spawn_blocking(move || room.free(&folder)).await.map_err(|_| FetchError::Lost)?;
         match free {
             Ok(free) if free < needed.saturating_add(DISK_RESERVE_BYTES) => {
                 Err(FetchError::NoRoom { needed, free })
@@ -211,12 +210,7 @@ impl Fetcher {
     }
 
     /// Joins from where an earlier run ended.
-    async fn join(
-        &self,
-        desk: Desk<'_>,
-        held: &mut Held,
-        seam: &Seam,
-    ) -> Result<(), FetchError> {
+    async fn join(&self, desk: Desk<'_>, held: &mut Held, seam: &Seam) -> Result<(), FetchError> {
         let bytes = Some(seam.bytes());
         for ((number, data), end) in (1..).zip(&seam.data).zip(seam.ends()) {
             let key = desk.name.0.piece(number);

@@ -18,8 +18,10 @@ use crate::piece_names::{PIECES_MAX, PieceName};
 const HUB_PREFIX: &str = "hf:";
 const HUB_USUAL: &str = "https://huggingface.co";
 const HUB_HOSTS: &[&str] = &["huggingface.co", "www.huggingface.co", "hf.co"];
-const BRANCH_USUAL: &str = "main";
+pub(crate) const BRANCH_USUAL: &str = "main";
 const ENDING: &str = ".gguf";
+const REPOSITORY_ONLY: &str =
+    "it is a repository and not one of its files; search for it (nook models search) to see those";
 
 /// Longest part of a repository's path, in bytes; the site allows 96.
 const PART_BYTES_MAX: usize = 128;
@@ -44,6 +46,20 @@ pub enum Source {
     /// A file with an address of its own.
     Web(Url),
 }
+
+/// A repository of the hub, at one of its revisions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubPlace {
+    pub(crate) owner: String,
+    pub(crate) repository: String,
+    /// Branch, tag or commit; absent: the main branch.
+    pub(crate) revision: Option<String>,
+}
+
+/// A text that names no repository.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is no repository; write owner/repository")]
+pub struct PlaceError;
 
 /// A server that stands behind `hf:`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +105,62 @@ impl Hub {
         }
         Ok(Self(url))
     }
+
+    /// Where questions about models are asked, with `parts` behind it.
+    pub(crate) fn question(&self, parts: &[&str]) -> Url {
+        let mut url = self.0.clone();
+        // Fails only for addresses that cannot have a path, which are none of http's.
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(["api", "models"]).extend(parts);
+        }
+        url
+    }
+}
+
+impl HubPlace {
+    /// `owner/repository`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.owner, self.repository)
+    }
+
+    /// How a file in it is written.
+    pub(crate) fn file(&self, path: &str) -> String {
+        let revision = self.revision.as_ref().map_or_else(String::new, |it| format!("@{it}"));
+        format!("{HUB_PREFIX}{}/{path}{revision}", self.name())
+    }
+}
+
+impl FromStr for HubPlace {
+    type Err = PlaceError;
+
+    /// `owner/repository`, with `hf:` before it or `@revision` behind it, or its page.
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        let text = text.trim();
+        let page = Url::parse(text).ok().filter(|url| {
+            url.scheme() == "https" && url.host_str().is_some_and(|it| HUB_HOSTS.contains(&it))
+        });
+        let (path, revision) = match &page {
+            Some(url) => (url.path().trim_matches('/').to_owned(), None),
+            None => {
+                let path = text.strip_prefix(HUB_PREFIX).unwrap_or(text);
+                match path.split_once('@') {
+                    Some((path, revision)) => (path.to_owned(), Some(revision)),
+                    None => (path.to_owned(), None),
+                }
+            }
+        };
+        let parts: Vec<&str> = path.split('/').collect();
+        let (owner, repository, revision) = match (parts.as_slice(), page.is_some()) {
+            ([owner, repository], _) => (owner, repository, revision),
+            ([owner, repository, "tree", revision], true) => (owner, repository, Some(*revision)),
+            _ => return Err(PlaceError),
+        };
+        let plain = [*owner, *repository].into_iter().chain(revision).all(is_plain_part);
+        let revision = revision.filter(|it| *it != BRANCH_USUAL).map(str::to_owned);
+        let (owner, repository) = ((*owner).to_owned(), (*repository).to_owned());
+        plain.then_some(Self { owner, repository, revision }).ok_or(PlaceError)
+    }
 }
 
 impl Hubs {
@@ -96,6 +168,11 @@ impl Hubs {
     #[must_use]
     pub fn usual() -> Self {
         Self(vec![Hub::usual()])
+    }
+
+    /// Each of them, in the order in which they are asked.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &Hub> {
+        self.0.iter()
     }
 
     /// `first`, else the site itself; behind it the addresses in `more`, with commas between them.
@@ -284,8 +361,11 @@ fn hub(parts: &[&str], revision: Option<&str>) -> Result<Source, &'static str> {
     let [owner, repository, file @ ..] = parts else {
         return Err("owner, repository and file are needed");
     };
+    if file.is_empty() {
+        return Err(REPOSITORY_ONLY);
+    }
     let named = [*owner, *repository].into_iter().chain(file.iter().copied());
-    if file.is_empty() || file.len() > PARTS_MAX || !named.chain(revision).all(is_plain_part) {
+    if file.len() > PARTS_MAX || !named.chain(revision).all(is_plain_part) {
         return Err("owner, repository and file have letters, digits, `-`, `_`, `+` and `.`");
     }
     check_file(file.last().copied().unwrap_or_default())?;
@@ -307,7 +387,7 @@ fn hub_page(url: &Url) -> Result<Source, &'static str> {
                 [*owner, *repository].into_iter().chain(file.iter().copied()).collect();
             hub(&path, Some(revision))
         }
-        _ => Err("it is the page of a repository, not of one file"),
+        _ => Err(REPOSITORY_ONLY),
     }
 }
 

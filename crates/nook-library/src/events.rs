@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nook_api::views::{CapabilitiesView, DownloadView, FoundView, ModelView, TroubleView};
+use nook_api::views::{CapabilitiesView, DownloadView, FoundView, HubView, ModelView, TroubleView};
 use nook_api::{Answer, ModelCommand, NodeError};
 use nook_base::{ModelDigest, PeerId};
 use nook_fetch::{
-    Catalogue, CopyOrder, FetchError, Fetched, Fetcher, FileKey, Folder, Order, Progress, Seat,
+    Catalogue, CopyOrder, FetchError, Fetched, Fetcher, FileKey, Folder, Order, Progress, Search,
+    Seat,
 };
 use nook_resources::catalogue::Entry;
 use nook_resources::traffic::Traffic;
@@ -44,6 +45,13 @@ pub enum LibraryEvent {
     LinkChanged(PeerId),
     /// Devices are trusted differently.
     TrustChanged,
+    /// A search for models has ended.
+    Searched {
+        /// What it found, or why nothing.
+        found: Box<Result<HubView, NodeError>>,
+        /// Whoever asked.
+        answer: Answer<HubView>,
+    },
     /// A file was checked and may join the list.
     Imported {
         /// What it is.
@@ -156,6 +164,8 @@ pub enum Answered {
     Done(Answer<()>, Result<(), NodeError>),
     /// A download was begun.
     Download(Answer<DownloadView>, Result<DownloadView, NodeError>),
+    /// Models were searched for; whether each fits is for the node to say.
+    Hub(Answer<HubView>, Result<HubView, NodeError>),
     /// A model joined the list.
     Model(Answer<ModelView>, Result<ModelDigest, NodeError>),
 }
@@ -192,6 +202,15 @@ pub enum Job {
         traffic: Traffic,
         /// The folder of the partial models: what is in there is not asked for.
         parts: Folder,
+    },
+    /// Search the hub for models: [`LibraryEvent::Searched`].
+    Search {
+        /// For what.
+        search: Search,
+        /// What asks.
+        fetcher: Fetcher,
+        /// Whoever asked.
+        answer: Answer<HubView>,
     },
     /// Check that a file that came is the model that was wanted: [`LibraryEvent::Checked`].
     Check {

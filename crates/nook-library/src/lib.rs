@@ -34,6 +34,7 @@ mod pieces;
 mod reading;
 mod rereading;
 mod runner;
+mod searching;
 mod taking;
 mod taking_parts;
 mod troubles;

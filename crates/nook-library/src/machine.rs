@@ -34,6 +34,7 @@ use crate::kept_ends::KeptEnds;
 use crate::parts::Parts;
 use crate::reading;
 use crate::rereading::Rereading;
+use crate::searching;
 
 /// What the problems of models that cannot be used are noted under.
 const MODELS: &str = "models";
@@ -137,6 +138,9 @@ impl ModelLibrary {
             LibraryEvent::PartDeleted { model, partial } => {
                 self.on_part_deleted(model, partial.map(|partial| *partial));
             }
+            LibraryEvent::Searched { found, answer } => {
+                self.effects.push(LibraryEffect::Answer(Answered::Hub(answer, *found)));
+            }
             LibraryEvent::CatalogueCame(catalogue) => self.take_catalogue(*catalogue),
             LibraryEvent::FolderSeen(seen) => self.on_folder_seen(seen.map(|seen| *seen)),
         }
@@ -184,6 +188,15 @@ impl ModelLibrary {
                 self.stop_moving();
                 self.answer_done(answer, Ok(()));
             }
+            Of::SearchModels { words, answer } => match searching::search_for(&words) {
+                Ok(search) => {
+                    let fetcher = self.downloads.fetcher.clone();
+                    self.run(Job::Search { search, fetcher, answer });
+                }
+                Err(error) => {
+                    self.effects.push(LibraryEffect::Answer(Answered::Hub(answer, Err(error))));
+                }
+            },
             Of::FoundModels { answer } => {
                 let here = self.entries.iter().map(|entry| entry.listed.path.now()).collect();
                 self.run(Job::LookElsewhere { here, answer });

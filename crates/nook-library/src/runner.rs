@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use nook_api::views::HubView;
 use nook_api::{Answer, NodeError, sentence};
 use nook_base::tasks::Tasks;
 use nook_base::{ErrorCode, ModelDigest};
-use nook_fetch::{Fetched, Order, Seat};
+use nook_fetch::{Fetched, Fetcher, Order, Search, Seat};
 use nook_resources::workers::Workers;
 use nook_store::{Home, ModelsMove, Stager};
 use tokio::sync::{Semaphore, mpsc};
@@ -26,6 +27,7 @@ use crate::partial::PartialPlace;
 use crate::parts_here::PartsHere;
 use crate::reading::import_wording;
 use crate::rereading::{Reread, RereadJob, reread};
+use crate::searching;
 use crate::taking::Taker;
 
 /// How often a worker is looked at that still has a file open that was deleted or copied elsewhere.
@@ -62,6 +64,7 @@ impl Runner {
         match job {
             Job::Fetch { key, order, seat, transfer } => self.fetch(key, order, seat, transfer),
             job @ Job::Copy { .. } => self.copy(job),
+            Job::Search { search, fetcher, answer } => self.search(search, fetcher, answer),
             Job::Check { key, fetched, wanted, stager } => self.check(key, fetched, wanted, stager),
             Job::Delete { key, folder } => {
                 let named = key.as_str().to_owned();
@@ -177,6 +180,13 @@ impl Runner {
         self.tasks.spawn("take-part", async move {
             let end = Box::new(job.run().await);
             let _ = events.send(LibraryEvent::PartEnded(end)).await;
+        });
+    }
+
+    fn search(&self, search: Search, fetcher: Fetcher, answer: Answer<HubView>) {
+        self.report("search-models", async move {
+            let found = searching::found(&search, fetcher.search(&search).await);
+            LibraryEvent::Searched { found: Box::new(found), answer }
         });
     }
 

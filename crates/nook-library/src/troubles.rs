@@ -4,14 +4,28 @@
 use nook_base::ErrorCode;
 use nook_fetch::FetchError;
 
-use nook_api::sentence;
 use nook_api::views::{DownloadTrouble as Trouble, Problem, Wording};
+use nook_api::{NodeError, sentence};
 
 use crate::part_failure::PartFailure;
 
 /// What ended a download.
 pub(crate) fn of_end(error: &FetchError) -> Problem {
     problem(code(error), error.to_string(), trouble(error))
+}
+
+/// What ended a search.
+pub(crate) fn of_search(error: &FetchError) -> NodeError {
+    let (said, trouble) = match error.clone() {
+        FetchError::GaveUp { host, last, .. } => {
+            let said = format!(
+                "{host} did not answer: {last}. See whether this computer is on the internet, then search again"
+            );
+            (said, Trouble::NoAnswer { host, reason: last.into() })
+        }
+        error => (error.to_string(), trouble(&error)),
+    };
+    NodeError::new(code(error), sentence(&said)).worded(Wording::Download { trouble })
 }
 
 /// What ended the last try of a download that goes on by itself.
@@ -72,7 +86,7 @@ fn problem(code: ErrorCode, said: String, trouble: Trouble) -> Problem {
 fn code(error: &FetchError) -> ErrorCode {
     match error {
         FetchError::Busy { .. } => ErrorCode::Busy,
-        FetchError::NotThere { .. } => ErrorCode::NotFound,
+        FetchError::NotThere { .. } | FetchError::NoRepository { .. } => ErrorCode::NotFound,
         FetchError::Refused { .. } => ErrorCode::TrustDenied,
         FetchError::GaveUp { .. } => ErrorCode::PipelineStalled,
         FetchError::TooLarge { .. } => ErrorCode::TooLong,
@@ -88,6 +102,9 @@ fn trouble(error: &FetchError) -> Trouble {
     match error.clone() {
         FetchError::Busy { file } => Trouble::Busy { file },
         FetchError::NotThere { host, .. } => Trouble::NotThere { host },
+        FetchError::NoRepository { host, .. } => Trouble::NoRepository { host },
+        FetchError::Strange { host } => Trouble::NoList { host },
+        FetchError::Pieces { reason } => Trouble::NotJoined { reason },
         FetchError::Refused { host, .. } => Trouble::NotForAll { host },
         FetchError::Unexpected { host, status } => Trouble::Unexpected { host, status },
         FetchError::GaveUp { host, tries, last } => {

@@ -16,7 +16,7 @@ use nook_plan::{
     plan,
 };
 
-use nook_api::views::{FitKind, FitView};
+use nook_api::views::{FitKind, FitView, HubView};
 use nook_library::{ENDS_IN_LAYERS, Fits, ModelLibrary, layer_bytes_of};
 use nook_requester::PROMPT_TOKENS_USUAL;
 use nook_requester::{REPLY_TOKENS_EXPECTED, costs};
@@ -38,6 +38,10 @@ const LENDERS_MAX: usize = 8;
 
 /// Most layers that are believed of a model which is not here; no model has as many.
 const LAYERS_BELIEVED_MAX: u32 = 512;
+
+/// Layers of a model of which only its size is known: those of the middle of today's. They decide
+/// only how finely it can be divided.
+const LAYERS_GUESSED: u32 = 40;
 
 /// Bytes of a number in a cache and in a hidden state on its way: both are f16.
 const F16_BYTES: u64 = 2;
@@ -97,6 +101,16 @@ impl KnownFits {
         let household = household.map(|it| (it.0, basis.fit_of_file(it.1, it.2))).collect();
         self.known = Fits { models, catalogue, household };
         self.known_for = Some(basis);
+    }
+
+    /// What was found, with whether each fits: by its size, as nothing else is known of it.
+    pub(crate) fn with_fits(&self, mut found: HubView) -> HubView {
+        for model in &mut found.models {
+            let fit = self.known_for.as_ref();
+            let fit = fit.map(|basis| basis.fit_of_file(model.file_bytes, LAYERS_GUESSED));
+            model.fit = fit.unwrap_or_else(unknown);
+        }
+        found
     }
 }
 

@@ -90,6 +90,10 @@ impl State {
         match answered {
             Answered::Done(answer, done) => self.answer(answer, done),
             Answered::Download(answer, begun) => self.answer(answer, begun),
+            Answered::Hub(answer, found) => {
+                // Whoever asked may have left.
+                let _ = answer.send(found.map(|found| self.fits.with_fits(found)));
+            }
             Answered::Model(answer, taken) => {
                 let view = |model| {
                     let entry = self.library.entries().iter().find(|it| it.digest() == model);

@@ -142,9 +142,8 @@ async fn a_model_in_several_files_becomes_one_also_over_a_restart() -> anyhow::R
     let begun = desk.node().client().pull(source, None).await?;
     assert_eq!((begun.name.as_str(), begun.file.as_str()), (NAME, "amber-00001-of-00003.gguf"));
     let (all, came) = (pieces.iter().map(Vec::len).sum::<usize>(), pieces[0].len() + 1000);
-    let is_there = |it: &DownloadView| {
-        it.have_bytes == came as u64 && it.file_bytes == Some(all as u64)
-    };
+    let is_there =
+        |it: &DownloadView| it.have_bytes == came as u64 && it.file_bytes == Some(all as u64);
     desk.node().until("a piece and some", |view| view.downloads.iter().any(is_there)).await?;
     desk.house.node_mut(0).leave().await?;
     desk.house.node_mut(0).start_again().await?;
@@ -405,6 +404,67 @@ fn door_that_hangs(
 }
 
 #[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_search_finds_can_be_pulled() -> anyhow::Result<()> {
+    let desk = Desk::new().await?;
+    let pieces = cut(&desk.bytes, 2, true);
+    // As the hub writes its answers, with fields that nothing here reads.
+    let found = r#"[{"_id":"6710","id":"o/amber-GGUF","likes":12,"private":false,"downloads":34567,
+        "tags":["gguf","text-generation"],"pipeline_tag":"text-generation","library_name":null,
+        "createdAt":"2026-10-17T00:00:00.000Z","modelId":"o/amber-GGUF"},{"id":"not a place"}]"#;
+    let piece = |number: usize| format!("q8/amber-{number:05}-of-00002.gguf");
+    let large = |path: &str, bytes: usize| {
+        format!(
+            r#"{{"type":"file","oid":"0a1b","size":{bytes},"path":"{path}",
+            "lfs":{{"oid":"2c3d","size":{bytes},"pointerSize":135}},"xetHash":"4e5f"}}"#
+        )
+    };
+    let tree = format!(
+        r#"[{{"type":"directory","oid":"1","size":0,"path":"q8"}},
+        {{"type":"file","oid":"2","size":900,"path":"README.md"}},{},{},{}]"#,
+        large("mmproj-amber.gguf", 5000),
+        large(&piece(1), pieces[0].len()),
+        large(&piece(2), pieces[1].len()),
+    );
+    let json = |text: &str| Served::file(text.as_bytes().to_vec(), "\"1\"");
+    let words = "/api/models?search=amber+ale&filter=gguf&sort=downloads&direction=-1&limit=20";
+    desk.server.serve(words, json(found));
+    desk.server.serve("/api/models/o/amber-GGUF/tree/main?recursive=true", json(&tree));
+    for (number, bytes) in (1..).zip(pieces) {
+        let path = format!("/o/amber-GGUF/resolve/main/{}", piece(number));
+        desk.server.serve(&path, Served::file(bytes, "\"1\""));
+    }
+    let home = desk.house.folder().join("alone");
+    std::fs::create_dir_all(&home)?;
+    std::fs::write(home.join("settings.toml"), "[network]\nlisten_port = 0\nloopback = true\n")?;
+    let (program, address) = (nook()?, desk.server.address());
+    let run = move |words: &[&str]| {
+        let mut command = Command::new(program);
+        command.arg("--home").arg(&home).arg("models").args(words).stdin(Stdio::null());
+        command.env("INGLENOOK_KEYRING", "off").env("HF_ENDPOINT", &address);
+        command.env_remove("INGLENOOK_HOME").output()
+    };
+    let source = "hf:o/amber-GGUF/q8/amber-00001-of-00002.gguf";
+    let ran = tokio::task::spawn_blocking(move || {
+        let found = run(&["search", "amber", "ale"])?;
+        let listed = run(&["search", "o/amber-GGUF"])?;
+        let unknown = run(&["search", "o/unknown"])?;
+        Ok::<_, std::io::Error>([found, listed, unknown, run(&["pull", source])?])
+    });
+    let [found, listed, unknown, pulled] = ran.await??;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let found = text(&found.stdout);
+    assert!(found.contains("o/amber-GGUF  34567") && !found.contains("not a place"), "{found}");
+    let listed = text(&listed.stdout);
+    assert!(listed.contains(source) && !listed.contains("mmproj"), "{listed}");
+    let why = text(&unknown.stderr);
+    assert!(!unknown.status.success() && why.contains("no such repository"), "{why}");
+    assert!(pulled.status.success(), "{}", text(&pulled.stderr));
+    let said = text(&pulled.stdout);
+    assert!(said.contains("amber is here"), "{said}");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_interrupted_pull_ends_also_while_it_waits_for_the_node() -> anyhow::Result<()> {
     let desk = Desk::new().await?;

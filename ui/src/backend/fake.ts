@@ -11,6 +11,7 @@ import type { DownloadAsk } from '../generated/DownloadAsk';
 import type { DownloadView } from '../generated/DownloadView';
 import type { FoundView } from '../generated/FoundView';
 import type { HouseholdView } from '../generated/HouseholdView';
+import type { HubView } from '../generated/HubView';
 import type { KeptPrivacyView } from '../generated/KeptPrivacyView';
 import type { MessageView } from '../generated/MessageView';
 import type { ModelView } from '../generated/ModelView';
@@ -31,6 +32,7 @@ import type { Turn } from '../generated/Turn';
 import { AS_SETTINGS } from '../kit/reply-choices';
 import { Refusal, type Backend, type Shell, type WindowListener } from './backend';
 import { FakeDownloads, FOUND, HERE } from './fake/models';
+import { hubAnswer } from './fake/hub';
 import { beginMove, pieceMoves } from './fake/models-folder';
 import { PREDICTED, SLOW, DAD, GOOD_CODE, onlyHelp, routeOf, setTrust, startingHouse, timelineOf, wakeUp, WOKE_SECONDS } from './fake/household';
 import { askedOf } from './fake/asked';
@@ -406,9 +408,8 @@ export class FakeBackend extends NodeCalls implements Shell {
     return Promise.resolve();
   }
 
-  override foundModels(): Promise<FoundView[]> {
-    return Promise.resolve(FOUND);
-  }
+  override foundModels(): Promise<FoundView[]> { return Promise.resolve(FOUND); }
+  override searchModels(words: string): Promise<HubView> { return hubAnswer(words); }
 
   override changeSetting(setting: SettingAsk): Promise<void> {
     this.change((house) => {

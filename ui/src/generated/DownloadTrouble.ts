@@ -28,7 +28,27 @@ file: string, } | { "why": "not_there",
 /**
  * The server.
  */
-host: string, } | { "why": "not_for_all", 
+host: string, } | { "why": "no_answer", 
+/**
+ * The server.
+ */
+host: string, 
+/**
+ * What went wrong.
+ */
+reason: Reason, } | { "why": "no_repository", 
+/**
+ * The server.
+ */
+host: string, } | { "why": "no_list", 
+/**
+ * The server.
+ */
+host: string, } | { "why": "not_joined", 
+/**
+ * Why.
+ */
+reason: string, } | { "why": "not_for_all", 
 /**
  * The server.
  */

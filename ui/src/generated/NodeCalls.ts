@@ -113,6 +113,11 @@ export abstract class NodeCalls {
     return this.call<'stop_moving_models'>({ action: 'stop_moving_models' });
   }
 
+  /** Asks Hugging Face, or the mirror that stands for it, for models that could be downloaded. */
+  searchModels(words: Ask<'search_models'>['words']): Promise<Answer<'search_models'>> {
+    return this.call<'search_models'>({ action: 'search_models', words });
+  }
+
   /** Model files of other programs on this device that could be used where they lie. */
   foundModels(): Promise<Answer<'found_models'>> {
     return this.call<'found_models'>({ action: 'found_models' });

@@ -101,7 +101,11 @@ ask: DownloadAsk, } | { "action": "move_models",
  * The folder; absent: the usual one. A path that is no text is refused, as the
  * settings could not hold it.
  */
-to: string | null, } | { "action": "stop_moving_models", } | { "action": "found_models", } | { "action": "capabilities", 
+to: string | null, } | { "action": "stop_moving_models", } | { "action": "search_models", 
+/**
+ * A few words, or a repository as `owner/repository`.
+ */
+words: string, } | { "action": "found_models", } | { "action": "capabilities", 
 /**
  * Its name.
  */

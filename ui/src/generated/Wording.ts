@@ -156,7 +156,7 @@ model: string, } | { "kind": "ends_on_their_way",
 /**
  * The model's name.
  */
-model: string, } | { "kind": "no_chat" } | { "kind": "chat_too_large" } | { "kind": "chat_of_later_version" } | { "kind": "chat_gone" } | { "kind": "message_gone" } | { "kind": "folder_gone" } | { "kind": "chats_unusable", 
+model: string, } | { "kind": "no_search" } | { "kind": "no_chat" } | { "kind": "chat_too_large" } | { "kind": "chat_of_later_version" } | { "kind": "chat_gone" } | { "kind": "message_gone" } | { "kind": "folder_gone" } | { "kind": "chats_unusable", 
 /**
  * Why.
  */

@@ -94,6 +94,7 @@ function worded(wording: Wording, code: string): string | null {
     case 'no_model': return more.noModel(wording.file, ended(wording.reason));
     case 'name_taken': return more.nameTaken(wording.name);
     case 'model_unusable': return more.modelUnusable(wording.model);
+    case 'no_search': return more.noSearch;
     case 'no_chat': return more.noChat;
     case 'chat_too_large': return more.chatTooLarge;
     case 'chat_of_later_version': return more.chatOfLaterVersion;

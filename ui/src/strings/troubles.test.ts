@@ -160,6 +160,7 @@ const WORDINGS: OneOfEach<Wording> = {
   no_model: { kind: 'no_model', file: '/models/e.gguf', reason: 'no magic' },
   name_taken: { kind: 'name_taken', name: 'ember' },
   model_unusable: { kind: 'model_unusable', model: 'ember' },
+  no_search: { kind: 'no_search' },
   no_chat: { kind: 'no_chat' },
   chat_too_large: { kind: 'chat_too_large' },
   chat_of_later_version: { kind: 'chat_of_later_version' },

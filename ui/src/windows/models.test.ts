@@ -241,7 +241,7 @@ describe('models', () => {
     const asked = vi.spyOn(backend, 'copyModel');
     expect(screen.getByTestId('get-qwen3-8b')).toBeTruthy();
     expect(screen.queryByTestId('copy-entry-qwen3-4b')).toBeNull();
-    await user.click(screen.getByRole('button', { name: 'Copy Qwen3 8B from Dad’s PC' }));
+    await user.click(screen.getByRole('button', { name: 'Copy from Dad’s PC: Qwen3 8B' }));
     expect(await screen.findByTestId('download')).toBeTruthy();
     // By the id of the catalogue: the publisher's digest counts.
     expect(asked.mock.calls).toEqual([['qwen3-8b', null, 'whole']]);

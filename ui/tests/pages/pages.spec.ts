@@ -113,6 +113,34 @@ test('a model is downloaded, rests, goes on and is there, and the page is good a
   await expect(page.getByTestId('download')).toHaveCount(0);
 });
 
+test('a model is found at the hub, opened and downloaded, and what is not found is said', async ({ page }) => {
+  await open(page, { theme: 'light', byHand: true });
+  await goTo(page, 'models');
+  const search = async (words: string) => {
+    await page.getByTestId('hub-words').fill(words);
+    await page.getByTestId('hub-search').click();
+  };
+  await search('offline');
+  await expect(page.getByTestId('hub-problem')).toContainText('did not answer');
+  await search('nothing like it');
+  await expect(page.getByText('Nothing was found.')).toBeVisible();
+  await search('qwen');
+  await expect(page.getByTestId('hub-repositories').getByRole('listitem')).toHaveCount(2);
+  await isGood(page, 'light', 'hub-repositories');
+  await page.getByRole('button', { name: 'Show the models of unsloth/Qwen3.5-4B-GGUF' }).click();
+  const models = page.getByTestId('hub-models').getByRole('listitem');
+  await expect(models).toHaveCount(3);
+  await expect(models.nth(2)).toContainText('84 GB in 2 files');
+  await models.nth(0).getByRole('button').click();
+  await pass(page, 1);
+  await expect(models.nth(0)).toContainText('on its way');
+  await expect(page.getByTestId('download')).toHaveCount(1);
+  await isGood(page, 'light', 'hub-models');
+  await page.getByTestId('hub-back').click();
+  await page.getByRole('button', { name: 'Show the models of someone/Qwen-odd-GGUF' }).click();
+  await expect(page.getByText('someone/Qwen-odd-GGUF has no model')).toBeVisible();
+});
+
 test('what is set on the page of sharing is what the house has then', async ({ page }) => {
   await open(page, {});
   await goTo(page, 'sharing');

@@ -35,6 +35,28 @@ enum DownloadTrouble {
         /// The server.
         host: String,
     },
+    /// The server did not answer a search.
+    NoAnswer {
+        /// The server.
+        host: String,
+        /// What went wrong.
+        reason: Reason,
+    },
+    /// The server has no such repository, or shows it only to those it knows.
+    NoRepository {
+        /// The server.
+        host: String,
+    },
+    /// What the server answered to a search is no list of models.
+    NoList {
+        /// The server.
+        host: String,
+    },
+    /// The files of a model in several do not become one.
+    NotJoined {
+        /// Why.
+        reason: String,
+    },
     /// The server gives the file only to those it knows.
     NotForAll {
         /// The server.

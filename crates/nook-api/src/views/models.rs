@@ -245,6 +245,44 @@ struct CapabilitiesView {
 }
 
 view! {
+/// What a search for models has found: repositories, or the models of the one that was named.
+struct HubView {
+    /// The repository, `owner/repository`; absent where words were searched for.
+    pub repository: Option<String>,
+    /// Repositories, those with the most downloads first.
+    pub repositories: Vec<RepositoryView>,
+    /// Models, the smallest first.
+    pub models: Vec<HubModelView>,
+}
+}
+
+view! {
+/// A repository that has GGUF files.
+struct RepositoryView {
+    /// `owner/repository`.
+    pub name: String,
+    /// How often something of it was downloaded lately; absent where the hub does not say.
+    pub downloads: Option<u64>,
+}
+}
+
+view! {
+/// A model in a repository.
+struct HubModelView {
+    /// What downloads it.
+    pub source: String,
+    /// What its file is called.
+    pub file: String,
+    /// Its size, of all files together.
+    pub file_bytes: u64,
+    /// In how many files it comes.
+    pub pieces: u32,
+    /// Whether this household has the memory for it, guessed from its size.
+    pub fit: FitView,
+}
+}
+
+view! {
 /// A model file of another program on this device.
 struct FoundView {
     /// Whose it is.

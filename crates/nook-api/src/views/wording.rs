@@ -189,6 +189,8 @@ enum Wording {
         /// The model's name.
         model: String,
     },
+    /// Nothing can be searched for with what was written.
+    NoSearch,
     /// A file is no chat that was saved here.
     NoChat,
     /// It is too large for one.

@@ -75,6 +75,7 @@ impl Scene {
             LibraryEffect::Answer(answered) => match answered {
                 Answered::Done(answer, done) => said("answer", answer, done),
                 Answered::Download(answer, begun) => said("download", answer, begun),
+                Answered::Hub(answer, found) => said("search", answer, found),
                 Answered::Model(answer, taken) => {
                     drop(answer);
                     match taken {
@@ -172,6 +173,7 @@ fn job_line(job: &Job) -> String {
     match job {
         Job::Fetch { order, .. } => format!("fetch {}", order.source.file_name()),
         Job::Copy { first, .. } => format!("copy, {} first", first.map_or("nobody", |_| "attic")),
+        Job::Search { search, .. } => format!("search {search:?}"),
         Job::Check { .. } => "check what came".to_owned(),
         Job::Delete { .. } => "delete the files".to_owned(),
         Job::Import { .. } => "check a file".to_owned(),
@@ -192,6 +194,19 @@ fn job_line(job: &Job) -> String {
         Job::LookElsewhere { .. } => "look elsewhere".to_owned(),
         Job::ReadCapabilities { entry, .. } => format!("what {} can", entry.listed.name),
     }
+}
+
+#[test]
+fn what_can_be_searched_for_is_and_anything_else_is_refused_at_once() {
+    let mut scene = Scene::new();
+    let search = |scene: &mut Scene, words: &str| {
+        let (answer, _waiting) = oneshot::channel();
+        let command = ModelCommand::SearchModels { words: words.to_owned(), answer };
+        scene.on(LibraryEvent::Asked(command))
+    };
+    assert_eq!(search(&mut scene, " qwen 4b "), ["search Words(\"qwen 4b\")"]);
+    assert!(search(&mut scene, "o/r")[0].starts_with("search Repository"));
+    assert_eq!(search(&mut scene, " "), ["search refused: bad_request"]);
 }
 
 #[test]

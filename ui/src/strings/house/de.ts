@@ -267,6 +267,7 @@ export const house: Strings['house'] = {
     noModel: (file, reason) => `${file} ist kein Modell, das benutzt werden kann: ${reason}`,
     nameTaken: (name) => `Ein anderes Modell heißt „${name}“.`,
     modelUnusable: (model) => `Die Datei von ${model} fehlt oder ist beschädigt. Füge sie neu hinzu.`,
+    noSearch: 'Schreib ein paar Wörter, nach denen gesucht wird, oder eine Ablage als besitzer/ablage.',
     noChat: 'Das ist kein Gespräch, das Inglenook als JSON gespeichert hat.',
     chatTooLarge: 'Diese Datei ist zu groß für ein Gespräch von Inglenook.',
     chatOfLaterVersion: 'Eine neuere Fassung von Inglenook hat dieses Gespräch gespeichert. Aktualisiere diesen Computer.',

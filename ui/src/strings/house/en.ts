@@ -288,6 +288,7 @@ export const house = {
     noModel: (file: string, reason: string) => `${file} is no model that can be used: ${reason}`,
     nameTaken: (name: string) => `Another model is called “${name}”.`,
     modelUnusable: (model: string) => `The file of ${model} is missing or damaged. Add it again.`,
+    noSearch: 'Write a few words to search for, or a repository as owner/repository.',
     noChat: 'This is no chat that Inglenook saved as JSON.',
     chatTooLarge: 'This file is too large to be a chat of Inglenook.',
     chatOfLaterVersion: 'A later version of Inglenook saved this chat. Update this computer.',

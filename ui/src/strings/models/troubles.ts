@@ -29,6 +29,10 @@ export function downloadTrouble(trouble: DownloadTrouble): string {
     case 'gave_up': return says.gaveUp(trouble.host, whole(trouble.tries), why(trouble.last));
     case 'busy': return says.busy(trouble.file);
     case 'not_there': return says.notThere(trouble.host);
+    case 'no_answer': return says.noAnswer(trouble.host, why(trouble.reason));
+    case 'no_repository': return says.noRepository(trouble.host);
+    case 'no_list': return says.noList(trouble.host);
+    case 'not_joined': return says.notJoined(trouble.reason);
     case 'not_for_all': return says.notForAll(trouble.host);
     case 'unexpected': return says.unexpected(trouble.host, String(trouble.status));
     case 'redirected': return says.redirected(trouble.host, trouble.reason);
