@@ -195,6 +195,12 @@ actions! {
             /// Its title from now on.
             title: String,
         ) -> (), for [Window];
+        /// Has the model that answered last make a title, where a conversation is still called by its
+        /// first words. Answers with it, or with nothing where the title stays.
+        entitle_conversation as EntitleConversation(
+            /// Which conversation.
+            conversation: i64,
+        ) -> Option<String>, for [Window];
         /// Deletes a conversation for good.
         delete_conversation as DeleteConversation(
             /// Which conversation.

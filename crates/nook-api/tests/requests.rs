@@ -33,6 +33,7 @@ fn what_one_front_end_alone_may_ask_does_not_change_by_accident() {
             "conversations",
             "messages",
             "rename_conversation",
+            "entitle_conversation",
             "delete_conversation",
             "instruct_conversation",
             "confine_conversation",

@@ -11,6 +11,7 @@ use nook_trust::Purpose;
 use nook_wire::{KeptHistory, Message};
 use tokio::sync::oneshot;
 
+use crate::chats::Naming;
 use crate::devices::DeviceEvent;
 use crate::state::State;
 use nook_api::views::TroubleView;
@@ -152,6 +153,16 @@ impl State {
         }
         let usual = &self.settings.settings().chat;
         self.chats.say(turn, (usual.temperature, usual.thinking), &self.tasks, answer);
+    }
+
+    /// Which models name conversations. The one that came with the program tells stories and names
+    /// nothing.
+    pub(crate) fn naming(&self) -> Naming {
+        let named = self.settings.settings().chat.titles;
+        let entries = self.library.entries().iter();
+        let can = |entry: &&Entry| named && !entry.built_in;
+        let models = entries.filter(can).map(|entry| entry.listed.name.clone()).collect();
+        Naming { models, tasks: self.tasks.clone() }
     }
 
     /// A front end wants to know how long a prompt is.

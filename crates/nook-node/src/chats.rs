@@ -2,7 +2,8 @@
 //!
 //! SQLite may wait for the disk, so it has a thread of its own; jobs come in order and answer for
 //! themselves. `turns` says something and has it answered, `keeping` saves a reply while it grows,
-//! with the `stretches` of its text that each route computed, `exchange` makes files of
+//! with the `stretches` of its text that each route computed, `titles` has a model name what was
+//! said, `exchange` makes files of
 //! conversations and conversations of files. Temporary conversations live in a second database, in
 //! memory; the id tells which one is meant.
 
@@ -10,6 +11,7 @@ mod exchange;
 mod keeping;
 mod stretches;
 mod telling_apart;
+mod titles;
 mod turns;
 
 use nook_api::ChatCommand;
@@ -19,6 +21,7 @@ use nook_store::{
     Chats, ChatsError, ConversationEntry, ConversationId, Finish, KeptThought, LISTED_MAX, Message,
     MessageId, Role,
 };
+pub(crate) use titles::Naming;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -26,7 +29,7 @@ use nook_api::views::{
     ChatRole, ConversationView, MessageFinish, MessageView, PathView, ReplySummary, ThoughtView,
     Wording,
 };
-use nook_api::{Answer, GenerateRequest, NodeError, Reach, Reply};
+use nook_api::{Answer, Asker, GenerateRequest, NodeError, Reach, Reply};
 
 /// Jobs that may wait for the database; a caller beyond them is told that it is busy.
 const JOBS_MAX: usize = 256;
@@ -49,6 +52,8 @@ pub(crate) fn ended_by(command: &ChatCommand) -> Option<i64> {
 pub(crate) enum ChatEvent {
     /// A kept conversation wants a reply.
     Generate {
+        /// For whom.
+        asker: Asker,
         request: Box<GenerateRequest>,
         conversation: Option<i64>,
         /// Told as soon as it has a place, be it in the queue.
@@ -98,7 +103,8 @@ impl ChatBook {
         Ok(Self { jobs, events })
     }
 
-    pub(crate) fn dispatch(&self, command: ChatCommand) {
+    /// Does what is asked; `naming` says who makes titles now.
+    pub(crate) fn dispatch(&self, command: ChatCommand, naming: &Naming) {
         match command {
             ChatCommand::Conversations { search, answer } => {
                 self.answer(answer, move |books| books.list(search.as_deref()).map_err(told));
@@ -110,6 +116,9 @@ impl ChatBook {
             }),
             ChatCommand::RenameConversation { conversation, title, answer } => {
                 self.change(answer, conversation, move |chats, id| chats.rename(id, &title));
+            }
+            ChatCommand::EntitleConversation { conversation, answer } => {
+                self.entitle(conversation, naming, answer);
             }
             ChatCommand::DeleteConversation { conversation, answer } => {
                 self.change(answer, conversation, |chats, id| chats.delete(id));
@@ -152,14 +161,7 @@ impl ChatBook {
                 })
             }
             ChatCommand::RewordReply { message, text, answer } => {
-                self.answer(answer, move |books| {
-                    if text.trim().is_empty() {
-                        let words = "A reply needs words. Delete the chat to be rid of it.";
-                        return Err(NodeError::new(ErrorCode::BadRequest, words));
-                    }
-                    let (id, now) = (MessageId(message), clock::unix_seconds());
-                    Ok(books.of_message(id).reword(id, &text, now).map_err(told)?.0)
-                })
+                self.answer(answer, move |books| books.reword(MessageId(message), &text));
             }
             ChatCommand::ExportConversation { conversation, form, answer } => {
                 self.answer(answer, move |books| {
@@ -222,6 +224,16 @@ impl Books {
     /// Where a message is.
     fn of_message(&mut self, id: MessageId) -> &mut Chats {
         if id.is_passing() { &mut self.passing } else { &mut self.kept }
+    }
+
+    /// Puts words of the owner beside a reply; gives the message that has them.
+    fn reword(&mut self, id: MessageId, text: &str) -> Result<i64, NodeError> {
+        if text.trim().is_empty() {
+            let words = "A reply needs words. Delete the chat to be rid of it.";
+            return Err(NodeError::new(ErrorCode::BadRequest, words));
+        }
+        let reworded = self.of_message(id).reword(id, text, clock::unix_seconds());
+        Ok(reworded.map_err(told)?.0)
     }
 
     /// Kept conversations, newest first; with words to look for, those that hold all of them in one
@@ -401,9 +413,10 @@ mod tests {
         // Nobody takes a job.
         let (jobs, _waiting) = mpsc::channel(1);
         let book = ChatBook { jobs, events: mpsc::channel(1).0 };
+        let naming = Naming { models: Vec::new(), tasks: Tasks::new() };
         let list = || {
             let (answer, answered) = oneshot::channel();
-            book.dispatch(ChatCommand::Conversations { search: None, answer });
+            book.dispatch(ChatCommand::Conversations { search: None, answer }, &naming);
             answered
         };
         let mut first = list();

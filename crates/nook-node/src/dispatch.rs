@@ -80,7 +80,7 @@ impl State {
             // What its replies left to go on with goes with it.
             self.ask(Event::ChatEnded(conversation));
         }
-        self.chats.dispatch(command);
+        self.chats.dispatch(command, &self.naming());
     }
 
     fn dispatch_settings(&mut self, command: SettingCommand) {

@@ -21,7 +21,7 @@ use crate::preferences::settings_trouble;
 use crate::state::State;
 use crate::updates::UpdateEvent;
 use nook_api::views::TroubleView;
-use nook_api::{Asker, Command, NodeError, RestartWaits};
+use nook_api::{Command, NodeError, RestartWaits};
 use nook_host::{HostEvent, OwnSpeed};
 use nook_library::LibraryEvent;
 use nook_requester::Event;
@@ -153,8 +153,8 @@ async fn leave(mut state: State, mut inboxes: Inboxes, done: Option<oneshot::Sen
 impl State {
     fn on_chat(&mut self, event: ChatEvent) {
         match event {
-            ChatEvent::Generate { request, conversation, placed, answer } => {
-                self.generate((Asker::Owner, request), (conversation, Some(placed)), answer);
+            ChatEvent::Generate { asker, request, conversation, placed, answer } => {
+                self.generate((asker, request), (conversation, Some(placed)), answer);
             }
             ChatEvent::Ended(conversation) => self.ask(Event::ChatEnded(conversation)),
         }

@@ -43,7 +43,7 @@ import { measuredOf } from './fake/measured';
 import { longPast, pipelineOf, recall } from './fake/past';
 import { refuse } from './fake/refuse';
 import { PAST, replyTo, THOUGHT } from './fake/replies';
-import { branchOf, folderName, searched } from './fake/search';
+import { branchOf, entitled, folderName, searched } from './fake/search';
 
 export interface FakeOptions {
   /** Milliseconds between tokens; 0 streams as fast as promises resolve. */
@@ -260,6 +260,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     return Promise.resolve();
   }
 
+  override entitleConversation(id: number) { return entitled(this.#conversations.find((c) => c.id === id)); }
   override renameConversation(id: number, title: string) { return this.#arrange(id, { title }); }
   override instructConversation(id: number, instructions: string) { return this.#arrange(id, { instructions }); }
   override confineConversation(id: number, reach: Reach) { return this.#arrange(id, { only_here: reach === 'this_device' }); }
@@ -430,9 +431,7 @@ export class FakeBackend extends NodeCalls implements Shell {
     return Promise.resolve();
   }
 
-  override portKey(): Promise<string> {
-    return Promise.resolve(this.#key);
-  }
+  override portKey(): Promise<string> { return Promise.resolve(this.#key); }
 
   override renewPortKey(): Promise<string> {
     this.#key = 'nook-n3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn3wK3yn';

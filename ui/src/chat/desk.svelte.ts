@@ -362,6 +362,14 @@ export class ChatDesk {
     this.#writing = new Writing();
   }
 
+  /** Has its model name a chat; which ones are named, and when, is for the house to say. */
+  async #entitle({ id, temporary }: OpenChat): Promise<void> {
+    if (id === null || temporary) return;
+    // Without one the first words stand there.
+    const title = await this.#backend.entitleConversation(id).catch(() => null);
+    if (title !== null) await this.list.load();
+  }
+
   /** A chat that is not kept ends where it is left. */
   async #drop(chat: OpenChat): Promise<void> {
     this.#kept = this.#kept.filter((kept) => kept !== chat);
@@ -372,7 +380,13 @@ export class ChatDesk {
   }
 
   #make(id: number | null): OpenChat {
-    const chat = new OpenChat(this.#backend, id, () => void this.list.load(), (one) => { if (!one.temporary) this.drafts.arrange(one); });
+    const chat = new OpenChat(
+      this.#backend,
+      id,
+      () => void this.list.load(),
+      (one) => { if (!one.temporary) this.drafts.arrange(one); },
+      (one) => void this.#entitle(one),
+    );
     chat.model = this.#models.kept(id);
     if (id === null) Object.assign(chat, this.drafts.arranged);
     const idle = this.#kept.filter((kept) => !kept.busy && kept.files.length === 0 && kept.typed.size === 0);

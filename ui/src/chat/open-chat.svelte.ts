@@ -60,6 +60,7 @@ export class OpenChat {
   #lookAgain: ReturnType<typeof setTimeout> | undefined;
   readonly #backend: Backend;
   readonly #changed: () => void;
+  readonly #answered: (chat: OpenChat) => void;
   readonly #arranged: (chat: OpenChat) => void;
 
   readonly #branch = $derived(branch(this.#messages, this.#choices));
@@ -81,10 +82,17 @@ export class OpenChat {
   }
 
   /** `changed` is called when the list of conversations may show something new, `arranged` when it was set how a chat
-   *  that the house does not know yet is to be answered. */
-  constructor(backend: Backend, id: number | null, changed: () => void, arranged: (chat: OpenChat) => void = () => undefined) {
+   *  that the house does not know yet is to be answered, `answered` when a reply has come to its end. */
+  constructor(
+    backend: Backend,
+    id: number | null,
+    changed: () => void,
+    arranged: (chat: OpenChat) => void = () => undefined,
+    answered: (chat: OpenChat) => void = () => undefined,
+  ) {
     this.#backend = backend;
     this.#changed = changed;
+    this.#answered = answered;
     this.#arranged = arranged;
     this.id = id;
   }
@@ -318,5 +326,6 @@ export class OpenChat {
     if (finish === 'stopped') announcer.say(t.chat.announceStopped);
     else announcer.say(cut === null ? t.chat.finished(countWords(text)) : t.chat.announceCut(cut));
     this.#changed();
+    if (cut === null && finish !== 'stopped') this.#answered(this);
   }
 }

@@ -143,6 +143,11 @@ export abstract class NodeCalls {
     return this.call<'rename_conversation'>({ action: 'rename_conversation', conversation, title });
   }
 
+  /** Has the model that answered last make a title, where a conversation is still called by its first words. Answers with it, or with nothing where the title stays. */
+  entitleConversation(conversation: Ask<'entitle_conversation'>['conversation']): Promise<Answer<'entitle_conversation'>> {
+    return this.call<'entitle_conversation'>({ action: 'entitle_conversation', conversation });
+  }
+
   /** Deletes a conversation for good. */
   deleteConversation(conversation: Ask<'delete_conversation'>['conversation']): Promise<Answer<'delete_conversation'>> {
     return this.call<'delete_conversation'>({ action: 'delete_conversation', conversation });

@@ -125,7 +125,11 @@ conversation: number,
 /**
  * Its title from now on.
  */
-title: string, } | { "action": "delete_conversation", 
+title: string, } | { "action": "entitle_conversation", 
+/**
+ * Which conversation.
+ */
+conversation: number, } | { "action": "delete_conversation", 
 /**
  * Which conversation.
  */

@@ -40,6 +40,8 @@ export interface SettingValues {
   'chat.temperature': number;
   /** Whether models that think aloud do so before they answer: as each is used to (`usual`), not (`off`), or always (`on`). Those that cannot be told do as they are used to. */
   'chat.thinking': 'usual' | 'off' | 'on';
+  /** Whether the model that answers gives a chat its title, behind one of the first replies. Otherwise chats are called by their first words, as those with the model that came with the program are. */
+  'chat.titles': boolean;
   /** The language of the tray, before the window has been opened. The window keeps it up to date. */
   'window.language': string | null;
   /** Whether the desktop may show notices. */
@@ -133,6 +135,7 @@ export const DEFAULTS: SettingValues = {
   'models.folder': null,
   'chat.temperature': 0.7,
   'chat.thinking': "usual",
+  'chat.titles': true,
   'window.language': null,
   'window.notifications': true,
   'window.ask_keys': "off",
@@ -184,6 +187,7 @@ export const OFFERED = [
   'network.wake_helpers',
   'chat.temperature',
   'chat.thinking',
+  'chat.titles',
   'window.notifications',
   'window.ask_keys',
   'window.safe_graphics',

@@ -313,6 +313,8 @@ export const de: Strings = {
     freedom: 'Wortwahl',
     freedomHint: 'Je freier, desto lebendiger und desto weniger verlässlich. „Genau“ nimmt immer das wahrscheinlichste Wort.',
     freedoms: { exact: 'Genau', careful: 'Vorsichtig', usual: 'Üblich', free: 'Frei', veryFree: 'Sehr frei' },
+    titles: 'Modelle benennen Gespräche',
+    titlesHint: 'Nach einer ersten Antwort schreibt das Modell, das sie gab, einen Titel, dort, wo die Antwort gerechnet wurde. Sonst heißen Gespräche nach ihren ersten Wörtern.',
     freedomByHand: (temperature) => `Von Hand eingestellt (${temperature})`,
     askKeys: 'Aus jedem Programm fragen',
     askKeysHint: 'Diese Tasten holen dieses Fenster mit einem neuen Gespräch nach vorn, was immer dort ist.',

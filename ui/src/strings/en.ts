@@ -320,6 +320,8 @@ export const en = {
     freedom: 'Choice of words',
     freedomHint: 'The freer, the livelier and the less reliable. “Exact” always takes the likeliest word.',
     freedoms: { exact: 'Exact', careful: 'Careful', usual: 'Usual', free: 'Free', veryFree: 'Very free' },
+    titles: 'Models name chats',
+    titlesHint: 'Behind a first reply, the model that gave it writes a title, where that reply was computed. Without this, chats are called by their first words.',
     freedomByHand: (temperature: string) => `As set by hand (${temperature})`,
     askKeys: 'Ask from any program',
     askKeysHint: 'These keys bring this window up with a new chat, whatever is in front.',

@@ -11,7 +11,7 @@ use super::keeping::{self, Begun};
 use super::{Books, ChatBook, ChatEvent, role_view, told};
 use nook_api::views::ChatRole;
 use nook_api::{
-    Answer, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, SamplingParameters,
+    Answer, Asker, ChatMessage, GenerateRequest, NodeError, Prompt, Reach, SamplingParameters,
     StartedTurn, Turn, TurnText,
 };
 
@@ -70,7 +70,8 @@ impl ChatBook {
                     reach: prepared.reach,
                 };
                 let reply_message = prepared.reply;
-                let (request, conversation) = (Box::new(request), Some(prepared.conversation.0));
+                let conversation = Some(prepared.conversation.0);
+                let request = (Asker::Owner, Box::new(request));
                 let coming = match placed(&events, request, conversation).await {
                     Ok(coming) => coming,
                     Err(error) => {
@@ -94,14 +95,14 @@ impl ChatBook {
 }
 
 /// Asks for a reply; comes back as soon as it has a place, be it in the queue.
-async fn placed(
+pub(super) async fn placed(
     events: &mpsc::Sender<ChatEvent>,
-    request: Box<GenerateRequest>,
+    (asker, request): (Asker, Box<GenerateRequest>),
     conversation: Option<i64>,
 ) -> Result<keeping::Coming, NodeError> {
     let (placed, has_place) = oneshot::channel();
     let (answer, coming) = oneshot::channel();
-    let ask = ChatEvent::Generate { request, conversation, placed, answer };
+    let ask = ChatEvent::Generate { asker, request, conversation, placed, answer };
     events.send(ask).await.map_err(|_| NodeError::gone())?;
     match has_place.await {
         Ok(()) => Ok(coming),
@@ -194,12 +195,12 @@ fn arrange(chats: &mut Chats, id: ConversationId, turn: &Turn) -> Result<(), Cha
 }
 
 /// A conversation that is kept to this device stays on it.
-fn reach(kept: &Conversation, asked: Reach) -> Reach {
+pub(super) fn reach(kept: &Conversation, asked: Reach) -> Reach {
     if kept.entry.only_here { Reach::ThisDevice } else { asked }
 }
 
 /// What the model is to see: the instructions, and the branch up to what the person said last.
-fn told_so_far(kept: &Conversation, user: MessageId) -> Vec<ChatMessage> {
+pub(super) fn told_so_far(kept: &Conversation, user: MessageId) -> Vec<ChatMessage> {
     let instructions = &kept.entry.instructions;
     let first = (!instructions.trim().is_empty())
         .then(|| ChatMessage { role: ChatRole::System, text: instructions.clone() });
@@ -219,6 +220,11 @@ fn title_of(text: &TurnText) -> String {
     let TurnText::New { text, .. } = text else {
         return String::new();
     };
+    title_of_words(text)
+}
+
+/// What a conversation that begins with this is called at first.
+pub(super) fn title_of_words(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
     let line = attached(line).unwrap_or(line);
     let mut title: String = line.chars().take(TITLE_CHARS).collect();

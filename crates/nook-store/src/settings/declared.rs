@@ -124,6 +124,11 @@ declare! {
         /// not (`off`), or always (`on`). Those that cannot be told do as they are used to.
         "chat.thinking" => thinking: ThinkingChoice = ThinkingChoice::Usual,
             at_once(Asking).in_window();
+        /// Whether the model that answers gives a chat its title, behind one of the first replies.
+        /// Otherwise chats are called by their first words, as those with the model that came with
+        /// the program are.
+        "chat.titles" => titles: bool = true,
+            at_once(Asking).in_window();
     }
 
     /// The window and the tray. A node without them ignores this.

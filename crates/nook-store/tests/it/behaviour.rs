@@ -74,6 +74,11 @@ const BEHAVIOUR: &[(&str, &str, &str)] = &[
         "whether_a_model_thinks_first_is_the_owners_choice",
     ),
     (
+        "chat.titles",
+        "tests/tests/it/conversations.rs",
+        "a_chat_is_named_by_its_model_unless_its_owner_has_named_it_or_does_not_want_that",
+    ),
+    (
         "window.language",
         WINDOW,
         "what_a_window_needs_before_there_is_a_node_is_what_was_set_without_one",

@@ -25,6 +25,13 @@ export function folderName(typed: string): string {
   return [...typed.split(/\s+/).filter((word) => word !== '').join(' ')].slice(0, 60).join('').trimEnd();
 }
 
+/** Names a chat that begins with “name it”, as a model does. */
+export function entitled(chat: ConversationView | undefined): Promise<string | null> {
+  if (chat?.title.startsWith('name it') !== true) return Promise.resolve(null);
+  chat.title = 'A better name';
+  return Promise.resolve(chat.title);
+}
+
 /** The messages from a beginning to `end`; none where nobody has that message. */
 export function branchOf(messages: ReadonlyMap<number, readonly MessageView[]>, end: number): MessageView[] {
   const all = [...messages.values()].find((kept) => kept.some(({ id }) => id === end)) ?? [];
