@@ -30,8 +30,8 @@ TOOLS = [
         },
     }
 ]
-# More than may wait at once.
-CROWD = 80
+# More than may wait at once, and fewer than the port has connections: one that has not asked yet gives way.
+CROWD = 48
 # Longest wait until all of them have come, on a busy machine too.
 REFUSAL_SECONDS = 120
 

@@ -30,6 +30,8 @@ pub struct Matrix {
     pub(crate) pieces: Vec<Piece>,
     /// The rows that its codes choose from.
     pub(crate) table: Option<Arc<Buffer>>,
+    /// What every weight is multiplied with.
+    pub(crate) scale: f32,
 }
 
 /// Rows of a matrix in one buffer.
@@ -103,7 +105,13 @@ impl Matrix {
             gpu.inner().queue.submit([]);
             gpu.wait()?;
         }
-        Ok(Self { layout, rows, columns, pieces, table })
+        Ok(Self { layout, rows, columns, pieces, table, scale: 1.0 })
+    }
+
+    /// The same weights, each multiplied with `scale`.
+    #[must_use]
+    pub fn scaled(self, scale: f32) -> Self {
+        Self { scale: self.scale * scale, ..self }
     }
 
     /// A matrix of these bytes: row after row in blocks of `format`.

@@ -13,6 +13,7 @@ use crate::kernel::Kernel;
 use crate::layout::{Layout, UNIT};
 use crate::matrix::{Matrix, Piece};
 use crate::template::{Values, expand};
+use crate::vector::Each;
 
 /// Rows of activations from which on tiles are computed. Below it, a tile would be mostly empty.
 const TILED_ROWS: usize = 17;
@@ -151,6 +152,10 @@ impl Commands {
         for piece in &matrix.pieces {
             self.piece_product(matrix, piece, x, quantised, n, out)?;
         }
+        if matrix.scale != 1.0 {
+            let count = n.saturating_mul(matrix.rows);
+            self.each(out, count, matrix.rows, Each::Scale(matrix.scale))?;
+        }
         Ok(())
     }
 
@@ -225,7 +230,7 @@ impl Commands {
         let units = layout.units(matrix.columns).div_ceil(64) as u32;
         for piece in &matrix.pieces {
             let mut params = params(matrix, piece, n as u32);
-            params[2] = factor.to_bits();
+            params[2] = (factor * matrix.scale).to_bits();
             let mut buffers = vec![&piece.buffer, &piece.buffer, ids, out];
             buffers.extend(matrix.table.as_deref());
             self.dispatch(kernel.clone(), &buffers, [units, n as u32, 1], &params);

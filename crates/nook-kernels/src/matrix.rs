@@ -45,6 +45,8 @@ pub struct Matrix {
     rows: usize,
     columns: usize,
     store: Store,
+    /// What every weight is multiplied with.
+    scale: f32,
 }
 
 /// How the weights lie in memory.
@@ -206,7 +208,14 @@ impl Matrix {
             Pieces::Panels { panel_bytes } => Store::Panels { panel_bytes, bytes },
             Pieces::Rows { row_bytes } => Store::Rows { row_bytes, bytes },
         };
-        Ok(Self { format, rows, columns, store })
+        Ok(Self { format, rows, columns, store, scale: 1.0 })
+    }
+
+    /// The same weights, each multiplied with `scale`: files have one beside a matrix whose format
+    /// has too little room for large and small scales (NVFP4).
+    #[must_use]
+    pub fn scaled(self, scale: f32) -> Self {
+        Self { scale: self.scale * scale, ..self }
     }
 
     /// Rows: numbers that come out for each row of activations.
@@ -236,7 +245,7 @@ impl Matrix {
     }
 
     /// Decodes row `row` into `out` (`columns` numbers), as an embedding does: the very numbers of
-    /// the file.
+    /// the file, times its scale.
     pub fn decode(&self, row: usize, out: &mut [f32]) -> Result<(), MatrixError> {
         if row >= self.rows {
             return Err(MatrixError::Row { row, rows: self.rows });
@@ -255,6 +264,7 @@ impl Matrix {
                 }, _ => unreachable!("only formats with a packing are kept in panels"));
             }
         }
+        scale_all(out, self.scale);
         Ok(())
     }
 
@@ -318,7 +328,18 @@ pub fn multiply(
         // output.
         unsafe { multiply_steps(compute, matrix, piece.steps.clone(), &input, out) };
     });
+    drop(outs);
+    for product in products {
+        scale_all(product.out, product.matrix.scale);
+    }
     Ok(())
+}
+
+/// Nearly all matrices have none, and their numbers stay bit by bit what they are.
+fn scale_all(numbers: &mut [f32], scale: f32) {
+    if scale != 1.0 {
+        numbers.iter_mut().for_each(|number| *number *= scale);
+    }
 }
 
 /// Checks all sizes; how many rows of activations there are.

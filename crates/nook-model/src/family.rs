@@ -45,7 +45,7 @@ use crate::error::Fault;
 use crate::gguf::Header;
 use crate::parts::{Block, LayerInputs, Norm, OtherStreams, RopeSpec};
 use crate::shape::ModelShape;
-use crate::weights::{MatrixSpec, Named};
+use crate::weights::{MatrixSpec, Named, Part as _, Scaling, Source as _};
 
 pub(crate) use check::{Expected, Place, expected};
 use metadata::Metadata;
@@ -180,6 +180,22 @@ pub(crate) fn of(header: &Header, tokens: usize) -> Result<Description, Fault> {
         return Err(Fault::Architecture { architecture: name.to_owned() });
     };
     let description = (architecture.describe)(&Metadata::new(header, name, tokens))?;
+    let description = scaled(header, description)?;
     check::check_tensors(header, &description)?;
     Ok(description)
+}
+
+/// The description with the scales that the file has beside its matrices.
+fn scaled(header: &Header, description: Description) -> Result<Description, Fault> {
+    let named = expected(&description).into_iter().map(|tensor| tensor.name).collect();
+    let mut scaling = Scaling::new(header, &named);
+    let blocks = description.blocks.iter().map(|block| block.read(&mut scaling));
+    let blocks = blocks.collect::<Result<_, _>>()?;
+    let embedding = scaling.matrix(&description.embedding)?;
+    let output = description.head.output.as_ref();
+    let output = output.map(|output| scaling.matrix(output)).transpose()?;
+    let mut passed_over = description.passed_over;
+    passed_over.append(&mut scaling.passed_over);
+    let head = HeadSpec { output, ..description.head };
+    Ok(Description { blocks, embedding, head, passed_over, ..description })
 }

@@ -6,6 +6,7 @@
 //! another device brings its own source and weights and uses the same descriptions.
 
 mod listing;
+mod scaling;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use nook_kernels::Matrix;
 use crate::error::Fault;
 
 pub(crate) use listing::list;
+pub(crate) use scaling::Scaling;
 
 /// In what form weights are.
 pub(crate) trait Weights: fmt::Debug {
@@ -59,6 +61,17 @@ pub(crate) struct MatrixSpec {
     pub(crate) dimensions: Vec<u32>,
     /// Which of its rows, in the order wanted: first row and number of rows.
     pub(crate) runs: Vec<(u64, u64)>,
+    /// What all its numbers are multiplied with, where the file says.
+    pub(crate) scale: Option<ScaleSpec>,
+}
+
+/// One number of a tensor beside a matrix, that all of the matrix is multiplied with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ScaleSpec {
+    /// The tensor: one number, or one for each matrix of a stack.
+    pub(crate) all: VectorSpec,
+    /// Which of its numbers.
+    pub(crate) at: u32,
 }
 
 /// Matrices of one shape in one tensor, columns x rows x count; or the same rows of each.
@@ -70,6 +83,8 @@ pub(crate) struct StackSpec {
     pub(crate) dimensions: [u32; 3],
     /// Which rows of each matrix: the first, and how many.
     pub(crate) rows: (u32, u32),
+    /// What each matrix is multiplied with, where the file says.
+    pub(crate) scales: Option<VectorSpec>,
 }
 
 /// A vector of `width` numbers.
@@ -128,12 +143,14 @@ impl MatrixSpec {
             tensor: tensor.into(),
             dimensions: vec![columns, rows],
             runs: vec![(0, u64::from(rows))],
+            scale: None,
         }
     }
 
     /// A matrix of one row, whose tensor is a vector.
     pub(crate) fn row(tensor: impl Into<String>, columns: u32) -> Self {
-        Self { tensor: tensor.into(), dimensions: vec![columns], runs: vec![(0, 1)] }
+        let (tensor, dimensions) = (tensor.into(), vec![columns]);
+        Self { tensor, dimensions, runs: vec![(0, 1)], scale: None }
     }
 
     /// `count` rows of a matrix, from `first` on.
@@ -158,7 +175,8 @@ impl MatrixSpec {
 impl StackSpec {
     /// `count` matrices, each `columns` x `rows`.
     pub(crate) fn new(tensor: impl Into<String>, columns: u32, rows: u32, count: u32) -> Self {
-        Self { tensor: tensor.into(), dimensions: [columns, rows, count], rows: (0, rows) }
+        let (tensor, dimensions) = (tensor.into(), [columns, rows, count]);
+        Self { tensor, dimensions, rows: (0, rows), scales: None }
     }
 
     /// `count` rows of each matrix, from `first` on.
@@ -173,6 +191,7 @@ impl StackSpec {
             tensor: self.tensor.clone(),
             dimensions: self.dimensions.to_vec(),
             runs: vec![(u64::from(index) * u64::from(rows) + u64::from(first), u64::from(taken))],
+            scale: self.scales.clone().map(|all| ScaleSpec { all, at: index }),
         })
     }
 }

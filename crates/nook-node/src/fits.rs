@@ -398,8 +398,8 @@ mod tests {
         assert_eq!(kind(last, &basis(Some(20), &[])), FitKind::Here);
         // The largest takes a whole household.
         let largest = list.entries().len() - 1;
-        assert_eq!(kind(largest, &basis(Some(32), &[(1, 12)])), FitKind::Nowhere);
-        assert_eq!(kind(largest, &basis(Some(32), &[(1, 16), (2, 16)])), FitKind::With);
+        assert_eq!(kind(largest, &basis(Some(32), &[(1, 16), (2, 16)])), FitKind::Nowhere);
+        assert_eq!(kind(largest, &basis(Some(32), &[(1, 24), (2, 24)])), FitKind::With);
     }
 
     #[test]

@@ -58,7 +58,12 @@ pub(crate) fn expected(description: &Description) -> Vec<Expected> {
     let mut all = Vec::new();
     let head = &description.head;
     let ends = if head.output.is_none() { Place::BothEnds } else { Place::Embedding };
-    let whole = |spec: &MatrixSpec| vec![(spec.tensor.clone(), spec.dimensions.clone())];
+    let whole = |spec: &MatrixSpec| {
+        let scale = spec.scale.as_ref().map(|scale| &scale.all);
+        let scale = scale.map(|all| (all.tensor.clone(), all.dimensions.clone()));
+        let own = (spec.tensor.clone(), spec.dimensions.clone());
+        std::iter::once(own).chain(scale).collect::<Vec<_>>()
+    };
     add(&mut all, ends, whole(&description.embedding));
     if let Some(inputs) = &description.layer_inputs {
         add(&mut all, Place::Embedding, list(inputs));

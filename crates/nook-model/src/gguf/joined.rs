@@ -96,7 +96,7 @@ impl Piece {
         let file = File::open(path).map_err(&failed)?;
         let bytes = file.metadata().map_err(&failed)?.len();
         let mut keys = Vec::new();
-        let header = Header::read_noting(file, bytes, |key, lies| {
+        let mut header = Header::read_noting(file, bytes, |key, lies| {
             if !key.starts_with(KEY_PREFIX) {
                 keys.push(lies);
             }
@@ -108,6 +108,8 @@ impl Piece {
             };
             return Err(meant.wrong(problem));
         }
+        // Each piece may have a vocabulary, and all of them together more than there is memory for.
+        header.drop_lists();
         let alignment = alignment(&header.metadata)?;
         Ok(Self { header, alignment, keys })
     }

@@ -71,7 +71,8 @@ impl Source for Loading<'_> {
 
     fn matrix(&mut self, spec: &MatrixSpec) -> Result<<Held as Weights>::Matrix, Fault> {
         let rows = Rows::of_matrix(self.file, spec)?;
-        pack(self.compute, &mut self.room, self.arithmetic, &rows)
+        let scale = Rows::scale(self.file, spec.scale.as_ref())?;
+        Ok(pack(self.compute, &mut self.room, self.arithmetic, &rows)?.scaled(scale))
     }
 
     fn stack(&mut self, spec: &StackSpec) -> Result<<Held as Weights>::Stack, Fault> {

@@ -7,7 +7,7 @@ use nook_kernels::Format;
 use crate::error::Fault;
 use crate::file::ModelFile;
 use crate::gguf::TensorInfo;
-use crate::weights::{MatrixSpec, VectorSpec};
+use crate::weights::{MatrixSpec, ScaleSpec, VectorSpec};
 
 /// The rows of one matrix, whose bytes are known to lie within their tensor.
 #[derive(Debug)]
@@ -31,6 +31,17 @@ impl<'a> Rows<'a> {
     /// All numbers of `spec` as one row, whatever its dimensions.
     pub(crate) fn of_vector(file: &'a ModelFile, spec: &VectorSpec) -> Result<Self, Fault> {
         Self::new(file, &spec.tensor, spec.width(), vec![(0, 1)])
+    }
+
+    /// The one number of `spec`; 1 where there is none.
+    pub(crate) fn scale(file: &'a ModelFile, spec: Option<&ScaleSpec>) -> Result<f32, Fault> {
+        let Some(ScaleSpec { all, at }) = spec else { return Ok(1.0) };
+        let rows = Self::of_vector(file, all)?;
+        let length = usize::try_from(rows.bytes()).map_err(|_| rows.impossible())?;
+        let (mut bytes, mut numbers) = (vec![0; length], vec![0.0; rows.columns]);
+        rows.read(0, &mut bytes)?;
+        rows.format.decode(&bytes, &mut numbers);
+        numbers.get(*at as usize).copied().ok_or_else(|| rows.impossible())
     }
 
     /// `columns` numbers in each row of the tensor `name`, of which those lie here that `runs` say.

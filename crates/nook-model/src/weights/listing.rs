@@ -23,11 +23,17 @@ impl Source for Listing {
 
     fn matrix(&mut self, spec: &MatrixSpec) -> Result<<Named as Weights>::Matrix, Fault> {
         self.tensors.push((spec.tensor.clone(), spec.dimensions.clone()));
+        if let Some(scale) = &spec.scale {
+            self.vector(&scale.all)?;
+        }
         Ok(spec.clone())
     }
 
     fn stack(&mut self, spec: &StackSpec) -> Result<<Named as Weights>::Stack, Fault> {
         self.tensors.push((spec.tensor.clone(), spec.dimensions.to_vec()));
+        if let Some(scales) = &spec.scales {
+            self.vector(scales)?;
+        }
         Ok(spec.clone())
     }
 

@@ -16,6 +16,7 @@ mod qwen3next;
 mod remade;
 mod rope;
 mod routing;
+mod scales;
 
 use nook_kernels::Format;
 use nook_model::gguf::Value;

@@ -38,17 +38,22 @@ pub(crate) fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {
 /// it comes: no option names a folder. The time until it has said all four.
 pub(crate) fn wait(nook: &Path, home: &Path) -> Result<Duration> {
     let begun = outside::now();
-    let said = Program::new(nook, home)
+    let said = as_it_comes(nook, home)
         .args(["generate", "--alone", "--max-tokens", "4", "--prompt", "Once upon a time"])
+        .within(ANSWER_LIMIT)
+        .output()?;
+    ensure!(!said.trim().is_empty(), "the model of {} said nothing", nook.display());
+    Ok(since(begun))
+}
+
+/// `nook` of somebody whose home is `home`, with nothing adjusted.
+pub(crate) fn as_it_comes(nook: &Path, home: &Path) -> Program {
+    Program::new(nook, home)
         .env("HOME", home)
         .env("XDG_DATA_HOME", home.join(".local/share"))
         .env("XDG_CONFIG_HOME", home.join(".config"))
         .without("INGLENOOK_HOME")
         .env("INGLENOOK_KEYRING", "off")
-        .within(ANSWER_LIMIT)
-        .output()?;
-    ensure!(!said.trim().is_empty(), "the model of {} said nothing", nook.display());
-    Ok(since(begun))
 }
 
 fn since(begun: Instant) -> Duration {

@@ -13,6 +13,7 @@ use crate::places::Places;
 use crate::stages::{Outcome, Round, python};
 use crate::{outside, say, setup};
 
+mod earlier;
 mod installing;
 mod rpm;
 

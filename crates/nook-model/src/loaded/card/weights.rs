@@ -111,17 +111,17 @@ impl CardLoading<'_> {
     }
 
     /// A matrix in single precision.
-    fn float(&self, rows: &Rows<'_>) -> Result<CardMatrix, Fault> {
-        let numbers = decoded(rows, |number| number)?;
+    fn float(&self, rows: &Rows<'_>, scale: f32) -> Result<CardMatrix, Fault> {
+        let numbers = decoded(rows, |number| number * scale)?;
         let matrix = Tensor::from_vec(numbers, (rows.rows, rows.columns), self.device);
         Ok(CardMatrix::Float(matrix.map_err(fault)?))
     }
 
     /// A matrix in half precision, unless it holds numbers that half precision does not.
-    fn half(&self, rows: &Rows<'_>) -> Result<CardMatrix, Fault> {
-        let numbers = decoded(rows, f16::from_f32)?;
+    fn half(&self, rows: &Rows<'_>, scale: f32) -> Result<CardMatrix, Fault> {
+        let numbers = decoded(rows, |number| f16::from_f32(number * scale))?;
         if numbers.iter().any(|number| !number.is_finite()) {
-            return self.float(rows);
+            return self.float(rows, scale);
         }
         let matrix = Tensor::from_vec(numbers, (rows.rows, rows.columns), self.device);
         Ok(CardMatrix::Half(matrix.map_err(fault)?))
@@ -133,10 +133,11 @@ impl Source for CardLoading<'_> {
 
     fn matrix(&mut self, spec: &MatrixSpec) -> Result<CardMatrix, Fault> {
         let rows = Rows::of_matrix(self.file, spec)?;
+        let scale = Rows::scale(self.file, spec.scale.as_ref())?;
         match form(rows.format, self.full) {
-            Form::Quantised(kind) => self.quantised(&rows, kind),
-            Form::Float => self.float(&rows),
-            Form::Half => self.half(&rows),
+            Form::Quantised(kind) if scale == 1.0 => self.quantised(&rows, kind),
+            Form::Float => self.float(&rows, scale),
+            Form::Quantised(_) | Form::Half => self.half(&rows, scale),
         }
     }
 

@@ -39,22 +39,25 @@ impl Source for GpuLoading<'_> {
         let rows = Rows::of_matrix(self.file, spec)?;
         let format = held_as(rows.format, self.full);
         let row_bytes = rows.format.row_bytes(rows.columns).ok_or_else(|| rows.impossible())?;
+        let scale = Rows::scale(self.file, spec.scale.as_ref())?;
         let mut file = Vec::new();
-        Matrix::load(self.gpu, format, rows.rows, rows.columns, |first, part: &mut [u8]| {
-            let at = (first * row_bytes) as u64;
-            if format == rows.format {
-                return rows.read(at, part);
-            }
-            let count = part.len() / (rows.columns * size_of::<f32>()).max(1);
-            file.resize(count * row_bytes, 0);
-            rows.read(at, &mut file)?;
-            let mut numbers = vec![0.0; count * rows.columns];
-            rows.format.decode(&file, &mut numbers);
-            for (to, number) in part.as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
-                *to = number.to_le_bytes();
-            }
-            Ok(())
-        })
+        let matrix: Result<Matrix, Fault> =
+            Matrix::load(self.gpu, format, rows.rows, rows.columns, |first, part: &mut [u8]| {
+                let at = (first * row_bytes) as u64;
+                if format == rows.format {
+                    return rows.read(at, part);
+                }
+                let count = part.len() / (rows.columns * size_of::<f32>()).max(1);
+                file.resize(count * row_bytes, 0);
+                rows.read(at, &mut file)?;
+                let mut numbers = vec![0.0; count * rows.columns];
+                rows.format.decode(&file, &mut numbers);
+                for (to, number) in part.as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
+                    *to = number.to_le_bytes();
+                }
+                Ok(())
+            });
+        Ok(matrix?.scaled(scale))
     }
 
     fn stack(&mut self, spec: &StackSpec) -> Result<Vec<Matrix>, Fault> {

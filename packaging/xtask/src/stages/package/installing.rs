@@ -21,6 +21,7 @@ use crate::bundle::look::{self, Entry};
 use crate::places::Places;
 use crate::process::Program;
 use crate::setup::packages;
+use crate::stages::package::earlier::{self, Running};
 use crate::{outside, say};
 
 /// What the package is called.
@@ -59,7 +60,7 @@ pub(crate) fn prove(
     ensure!(files.is_empty(), "lies here already, from no package of ours: {files:?}");
     let brought = others_that_come(places, &packages.deb)?;
     let installed = Marked::put(&mut turn, &brought, || purge(places, &brought))?;
-    let outcome = timed(|| install(places, &packages.deb)).and_then(|installing| {
+    let outcome = replaces_an_earlier_one(places, &packages.deb).and_then(|installing| {
         let (owner, first_words) = use_it(places, &entries, drive)?;
         Ok((owner, Times { installing, first_words }))
     });
@@ -70,7 +71,19 @@ pub(crate) fn prove(
     let (owner, times) = outcome?;
     removed?;
     owner.is_untouched()?;
-    Ok(format!("{}, driven, removed without a trace", times.say(".deb")))
+    Ok(format!(
+        "{} in place of an earlier one under a node, driven, removed without a trace",
+        times.say(".deb")
+    ))
+}
+
+/// Installs an earlier package, and this one over it while a node runs; how long this one took.
+fn replaces_an_earlier_one(places: &Places, deb: &Path) -> Result<Duration> {
+    install(places, &earlier::make(places, deb)?)?;
+    let running = Running::start(places)?;
+    let installing = timed(|| install(places, deb))?;
+    running.goes_on()?;
+    Ok(installing)
 }
 
 /// What is done between installing and removing, and how long the first words took.
