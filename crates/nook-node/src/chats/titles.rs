@@ -11,7 +11,7 @@ use nook_store::{Chats, ChatsError, Conversation, ConversationId, Finish, Messag
 use super::telling_apart::{Apart, Thinking};
 use super::turns::{placed, reach, title_of_words, told_so_far};
 use super::{ChatBook, ChatEvent};
-use nook_api::views::{ChatRole, FinishReason, ReplyEvent};
+use nook_api::views::{ChatRole, FinishReason, PathView, ReplyEvent};
 use nook_api::{
     Answer, Asker, ChatMessage, GenerateRequest, Prompt, Reach, Reply, SamplingParameters,
 };
@@ -98,9 +98,22 @@ fn untitled(chats: &Chats, id: ConversationId) -> Result<Option<Untitled>, Chats
         let mut messages = told_so_far(&kept, reply.id);
         let question = Sensitive(QUESTION.to_owned());
         messages.push(ChatMessage { role: ChatRole::User, text: question });
-        let (title, reach) = (kept.entry.title.clone(), reach(&kept, Reach::House));
+        // No title sends a conversation to others of which none has helped with it.
+        let shared = branch.iter().any(|message| was_shared(message));
+        let asked = if shared { Reach::House } else { Reach::ThisDevice };
+        let (title, reach) = (kept.entry.title.clone(), reach(&kept, asked));
         Some(Untitled { title, model, messages, reach })
     }))
+}
+
+/// Whether another device has computed some of a reply.
+fn was_shared(message: &Message) -> bool {
+    let route = message.route.as_deref().unwrap_or_default();
+    // A summary has all the fields of a path, so this reads both.
+    let path = serde_json::from_str::<PathView>(route);
+    path.is_ok_and(|path| {
+        !path.failovers.is_empty() || path.route.legs.iter().any(|leg| !leg.local)
+    })
 }
 
 /// The newest reply, where it has come to its end.
@@ -192,6 +205,7 @@ fn renamed(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chats::stretches::tests::route;
     use crate::chats::tests::books;
 
     #[test]
@@ -210,6 +224,30 @@ mod tests {
             ["", "...\n", "?", "<think>Hm", "{\"title\": \"x y\"}", &"a word ".repeat(20)]
         {
             assert_eq!(tidy(no_title, true), None, "{no_title}");
+        }
+    }
+
+    #[test]
+    fn others_help_with_a_title_only_where_they_have_helped_with_a_reply() {
+        let mut books = books();
+        let chats = &mut books.kept;
+        for (is_local, confined, expected) in [
+            (true, false, Reach::ThisDevice),
+            (false, false, Reach::House),
+            (false, true, Reach::ThisDevice),
+        ] {
+            let id = chats.create("Why?", 1).unwrap();
+            chats.confine(id, confined).unwrap();
+            let ask = chats.add(id, None, Role::User, "Why?", 1).unwrap();
+            let reply = chats.begin_reply(id, ask, "qwen", 2).unwrap();
+            chats.append(reply, "Because").unwrap();
+            let mut route = route("Study PC");
+            route.legs.iter_mut().for_each(|leg| leg.local = is_local);
+            let path = PathView { route, failovers: Vec::new(), completion_tokens: 1 };
+            let path = serde_json::to_string(&path).unwrap();
+            chats.finish(reply, &Finish::Complete, Some(&path), 3).unwrap();
+            let found = untitled(chats, id).unwrap().unwrap();
+            assert_eq!(found.reach, expected, "{is_local} {confined}");
         }
     }
 
@@ -237,6 +275,7 @@ mod tests {
         assert_eq!(found.model, "qwen");
         let said: Vec<_> = found.messages.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(said, ["Why are leaves red?", "Because of", QUESTION]);
+        assert_eq!(found.reach, Reach::ThisDevice, "nobody has helped with it");
 
         let title = || "Red leaves".to_owned();
         let given = renamed(chats, id, "Why are leaves red?", title()).unwrap();
