@@ -116,9 +116,11 @@ impl Fetcher {
             let own = Desk { name: (&key, &text), told: &tell, ..desk };
             let bytes = total(&known);
             let retold = retell(heard, desk.told, (done, bytes));
+            // Of the commit that the first one came from: versions never mix.
+            let at = loaded.commit.as_deref().map_or_else(|| source.clone(), |it| source.at(it));
             let piece = tokio::select! {
                 biased;
-                piece = self.fetch_from(own, source.urls(&self.hubs), None) => piece?,
+                piece = self.fetch_from(own, at.urls(&self.hubs), None) => piece?,
                 () = retold => return Err(FetchError::Lost),
             };
             done = done.saturating_add(piece.bytes);
@@ -148,6 +150,11 @@ impl Fetcher {
                     () = desk.stop.cancelled() => return Err(FetchError::Stopped),
                     bytes = self.length(source) => bytes?,
                 };
+            }
+            if piece.bytes.is_none() {
+                // Without one of them the sum is not known, and whoever does not say one may take
+                // long not to say each of the others.
+                break;
             }
         }
         let Some(bytes) = total(&known) else { return Ok(known) };

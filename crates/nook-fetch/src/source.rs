@@ -248,6 +248,21 @@ impl Source {
         (1..=count).filter_map(piece).collect()
     }
 
+    /// The same file as the repository had it at `commit`, where no revision was meant.
+    pub(crate) fn at(&self, commit: &str) -> Self {
+        match self {
+            Self::Hub { owner, repository, file, revision: None } if is_plain_part(commit) => {
+                Self::Hub {
+                    owner: owner.clone(),
+                    repository: repository.clone(),
+                    file: file.clone(),
+                    revision: Some(commit.to_owned()),
+                }
+            }
+            source => source.clone(),
+        }
+    }
+
     /// The file beside this one that is called `name`.
     fn named(&self, name: &str) -> Self {
         match self {
@@ -476,6 +491,11 @@ mod tests {
         let pieces: Vec<String> = web.pieces().iter().map(Source::to_string).collect();
         let named = |number| format!("https://a.example/b/c%20d-0000{number}-of-00002.gguf");
         assert_eq!(pieces, [named(1), named(2)]);
+        let of_a_branch = "hf:o/r/m-00001-of-00002.gguf".parse::<Source>().unwrap();
+        assert_eq!(of_a_branch.at("0a").to_string(), "hf:o/r/m-00001-of-00002.gguf@0a");
+        assert_eq!(of_a_branch.at("../x"), of_a_branch, "no commit, so no part of a path");
+        let of_a_revision: Source = first.parse().unwrap();
+        assert_eq!((of_a_revision.at("0a"), web.at("0a")), (of_a_revision, web));
         let whole: Source = "hf:o/r/m.gguf".parse().unwrap();
         assert_eq!((whole.pieces(), whole.whole_name()), (vec![], "m.gguf".to_owned()));
     }

@@ -12,13 +12,14 @@ use nook_fetch::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::file_server::{Fault, Request};
+use crate::file_server::{Fault, Request, Served};
 use crate::kit::{Desk, LIMITS, MEGABYTE, model, sha256};
 
 const COUNT: usize = 3;
 /// What stands first in a piece and does not come into the whole.
 const OWN_BYTES: usize = 100;
 const ZEROS: u64 = 7;
+const COMMIT: &str = "0a1b";
 const HEADER: &[u8] = b"GGUF and what all pieces say";
 
 /// Joins as no real format does, so that only what is said here can be what happens.
@@ -74,14 +75,21 @@ impl Cut {
         cut
     }
 
+    /// Lets the server have a piece, in the main branch and at its commit.
     fn serve(&self, at: usize, fault: Option<Fault>) {
-        let mut served = self.desk.serve(&self.pieces[at]).with("X-Repo-Commit", "0a1b");
-        served.faults.extend(fault);
-        self.desk.server.serve(&Self::path(at), served);
+        let served = self.desk.serve(&self.pieces[at]).with("X-Repo-Commit", COMMIT);
+        self.desk.server.serve(&Self::path_in("main", at), served.clone());
+        let failing = fault.into_iter().fold(served, Served::failing);
+        self.desk.server.serve(&Self::path(at), failing);
     }
 
+    /// Where a piece is asked for: the first one says of which commit it is.
     fn path(at: usize) -> String {
-        format!("/o/r/resolve/main/{}", Self::name(at))
+        Self::path_in(if at == 0 { "main" } else { COMMIT }, at)
+    }
+
+    fn path_in(revision: &str, at: usize) -> String {
+        format!("/o/r/resolve/{revision}/{}", Self::name(at))
     }
 
     fn name(at: usize) -> String {
@@ -151,7 +159,7 @@ impl Cut {
     fn check_whole(&self, fetched: Fetched) {
         Desk::check_whole(&fetched, &self.whole());
         assert!(fetched.verified, "the server has named the digest of each piece");
-        assert_eq!(fetched.commit.as_deref(), Some("0a1b"));
+        assert_eq!(fetched.commit.as_deref(), Some(COMMIT));
         // Nothing of the pieces is left.
         assert_eq!(self.bytes_here(), fetched.bytes);
         fetched.slot.discard().unwrap();
@@ -231,11 +239,37 @@ async fn a_piece_that_somebody_deleted_comes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_pieces_are_of_the_commit_that_the_first_one_came_from() {
+    let cut = Cut::new();
+    // The publisher has put another version into the main branch meanwhile, of the same lengths.
+    for at in 1..COUNT {
+        let newer = model(cut.pieces[at].len(), 9);
+        cut.desk.server.serve(&Cut::path_in("main", at), cut.desk.serve(&newer));
+    }
+    cut.check_whole(cut.fetch().await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_says_no_length_is_asked_for_one_and_gives_all_the_same() {
+    let cut = Cut::new();
+    for at in 0..COUNT {
+        let said = Served::file(cut.pieces[at].clone(), "\"1\"");
+        let served = Served { no_length: true, ..said };
+        cut.desk.server.serve(&Cut::path_in("main", at), served);
+    }
+    let fetched = cut.fetch().await.unwrap();
+    Desk::check_whole(&fetched, &cut.whole());
+    assert!(!fetched.verified, "nobody has named a digest");
+    let asked = cut.desk.server.asked();
+    assert_eq!(asked.iter().filter(|it| it.only_head).count(), 1, "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_piece_is_named_and_the_others_stay() {
     let cut = Cut::new();
     let mut wrong = cut.pieces[1].clone();
     *wrong.last_mut().unwrap() ^= 1;
-    let served = crate::file_server::Served::file(wrong, "\"storage\"")
+    let served = Served::file(wrong, "\"storage\"")
         .with("X-Linked-Etag", &format!("\"{}\"", sha256(&cut.pieces[1])))
         .with("X-Linked-Size", &cut.pieces[1].len().to_string());
     cut.desk.server.serve(&Cut::path(1), served);
