@@ -36,6 +36,9 @@ const OLD_FILE_LOOK: Duration = Duration::from_secs(5);
 /// Looks after which it is left alone: it lets go of the file when it ends by itself.
 const OLD_FILE_LOOKS_MAX: u32 = 720;
 
+/// Searches at the hub that run at once: each may take megabytes for as long as a server takes.
+const SEARCHES_MAX: usize = 2;
+
 /// What carries out the jobs of [`ModelLibrary`](crate::ModelLibrary).
 #[derive(Debug)]
 pub struct Runner {
@@ -45,6 +48,8 @@ pub struct Runner {
     tasks: Tasks,
     /// Whose turn it is to look through a vocabulary.
     reading: Arc<Semaphore>,
+    /// Whose turn it is to ask the hub.
+    searching: Arc<Semaphore>,
 }
 
 impl Runner {
@@ -56,7 +61,9 @@ impl Runner {
         events: mpsc::Sender<LibraryEvent>,
         tasks: Tasks,
     ) -> Self {
-        Self { home, workers, events, tasks, reading: Arc::new(Semaphore::new(1)) }
+        let reading = Arc::new(Semaphore::new(1));
+        let searching = Arc::new(Semaphore::new(SEARCHES_MAX));
+        Self { home, workers, events, tasks, reading, searching }
     }
 
     /// Begins a job.
@@ -184,7 +191,10 @@ impl Runner {
     }
 
     fn search(&self, search: Search, fetcher: Fetcher, answer: Answer<HubView>) {
+        let turns = self.searching.clone();
         self.report("search-models", async move {
+            // Never closed. A person asks once; whoever asks often waits.
+            let _turn = turns.acquire().await;
             let found = searching::found(&search, fetcher.search(&search).await);
             LibraryEvent::Searched { found: Box::new(found), answer }
         });
