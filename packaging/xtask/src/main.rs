@@ -22,6 +22,7 @@ mod places;
 mod platforms;
 mod process;
 mod release;
+mod running;
 mod sanitize;
 mod say;
 mod setup;

@@ -6,7 +6,6 @@
 //! WebView2 behave.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use crate::outside;
 use crate::places::Places;
 use crate::platforms::wine::{ANSWER_LIMIT, Wine};
 use crate::process::Program;
+use crate::running::{Holder, until_it_is_up};
 
 /// wine's folder for this, below the target folder.
 const FOLDER: &str = "platforms/wine-installed";
@@ -341,28 +341,6 @@ impl Drop for Computer {
     fn drop(&mut self) {
         self.wine.end();
     }
-}
-
-/// A program that is ended with this.
-struct Holder(Child);
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn until_it_is_up(node: &mut Child) -> Result<()> {
-    let said = node.stdout.take().context("it was started with a pipe")?;
-    let mut lines = BufReader::new(said).lines();
-    lines
-        .find_map(|line| line.ok().filter(|line| line.contains(" is up")))
-        .context("no node is up")?;
-    // It would end at the next line that nobody reads.
-    std::thread::spawn(move || lines.for_each(drop));
-    Ok(())
 }
 
 fn until_it_ends(node: &mut Child) -> Result<()> {

@@ -2,9 +2,7 @@
 //! what its owner has, and without what only the earlier one had.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Child;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -12,11 +10,15 @@ use crate::bundle::contents::fresh;
 use crate::bundle::first_words;
 use crate::places::Places;
 use crate::process::Program;
+use crate::running::{Holder, until_it_is_up};
 
 /// Sorts before every version, and before what comes before one.
 const VERSION: &str = "0.0.1";
 /// A file that the earlier package has and this one has not.
 const DROPPED: &str = "usr/share/doc/inglenook/dropped-since.txt";
+
+/// What the owner of the earlier one calls the device.
+const CALLED: &str = "Attic PC";
 
 /// The package at `deb` as one of an earlier version.
 pub(super) fn make(places: &Places, deb: &Path) -> Result<PathBuf> {
@@ -43,7 +45,7 @@ pub(super) fn make(places: &Places, deb: &Path) -> Result<PathBuf> {
 
 /// Somebody whose node runs while the package is replaced.
 pub(super) struct Running {
-    node: Child,
+    node: Holder,
     home: PathBuf,
 }
 
@@ -53,15 +55,12 @@ impl Running {
         ensure!(Path::new("/").join(DROPPED).exists(), "the earlier package is not there");
         let home = fresh(&places.made("packages/upgraded")?)?.to_owned();
         first_words::wait(Path::new("/usr/bin/nook"), &home)?;
+        let named = ["settings", "set", "device.name", CALLED];
+        first_words::as_it_comes(Path::new("/usr/bin/nook"), &home).args(named).run()?;
         let up = first_words::as_it_comes(Path::new("/usr/bin/nook"), &home).args(["up"]);
-        let mut running = Self { node: up.piped()?, home };
-        let said = running.node.stdout.take().context("it was started with a pipe")?;
-        let mut lines = BufReader::new(said).lines();
-        let is_up = |line: std::io::Result<String>| line.ok().filter(|it| it.contains(" is up"));
-        lines.find_map(is_up).context("no node is up")?;
-        // It would end at the next line that nobody reads.
-        std::thread::spawn(move || lines.for_each(drop));
-        Ok(running)
+        let mut node = Holder(up.piped()?);
+        until_it_is_up(&mut node.0)?;
+        Ok(Self { node, home })
     }
 
     /// The package was replaced: what only the earlier one had is gone, the node answers still, and
@@ -70,25 +69,14 @@ impl Running {
         ensure!(!Path::new("/").join(DROPPED).exists(), "what the earlier package had is left");
         first_words::wait(Path::new("/usr/bin/nook"), &self.home)
             .context("beside a node that ran while the package was replaced")?;
-        let ended = self.node.try_wait()?;
+        let ended = self.node.0.try_wait()?;
         ensure!(ended.is_none(), "the node ended when the package was replaced: {ended:?}");
-        let name = ["settings", "get", "device.name"];
-        let asked = || first_words::as_it_comes(Path::new("/usr/bin/nook"), &self.home);
-        let before = asked().args(name).output()?;
-        self.node.kill()?;
-        self.node.wait()?;
+        drop(self.node);
         first_words::wait(Path::new("/usr/bin/nook"), &self.home)
             .context("as the first node of the later package")?;
-        let after = asked().args(name).output()?;
-        ensure!(before == after, "the device was called {before} and is called {after}");
+        let asked = first_words::as_it_comes(Path::new("/usr/bin/nook"), &self.home);
+        let name = asked.args(["settings", "get", "device.name"]).output()?;
+        ensure!(name.trim() == CALLED, "what its owner had set is gone: it is called {name}");
         Ok(())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.node.kill();
-        let _ = self.node.wait();
     }
 }
