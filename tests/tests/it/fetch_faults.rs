@@ -32,7 +32,7 @@ const SLOW_KBIT: u32 = 4_000;
 
 /// How slow until it has begun: a cable as slow as the other is not worth it once it was measured,
 /// and nothing is fetched.
-const BEGINS_KBIT: u32 = 50_000;
+const BEGINS_KBIT: u32 = 16_000;
 
 /// The first layers that are fetched, to be measured with.
 const FIRST: Range<u32> = 1..5;

@@ -43,9 +43,12 @@ const REFUSAL_LIFE: Duration = Duration::from_secs(600);
 /// The same where the weights did not come: whoever has them may be back soon.
 const FETCH_AGAIN: Duration = Duration::from_secs(60);
 
+/// Fewest layers that a line can be drawn with: it goes through two sizes.
+const LINE_LAYERS_MIN: u32 = 2;
+
 /// Layers that a device is asked to fetch so that it can be measured: as many as come to
-/// [`SAMPLE_BYTES`], within these bounds. Through two sizes goes a line, so there are at least two.
-const SAMPLE_LAYERS: std::ops::RangeInclusive<u64> = 2..=4;
+/// [`SAMPLE_BYTES`], within these bounds.
+const SAMPLE_LAYERS: std::ops::RangeInclusive<u64> = LINE_LAYERS_MIN as u64..=4;
 
 /// See [`SAMPLE_LAYERS`]: a second or two over a usual cable.
 const SAMPLE_BYTES: u64 = 256 << 20;
@@ -302,15 +305,15 @@ impl Requester {
         Some(Effect::Take { model, name, layers: lacking })
     }
 
-    /// Asks each device that would fetch layers of `model`, and was never measured with it, for a
-    /// few.
+    /// Asks each device that would fetch layers of `model`, and was never measured well with it, for
+    /// a few.
     fn ask_for_samples(&mut self, model: ModelDigest, around: &Surroundings<'_>) -> Vec<Effect> {
         let Some(InUse { file, .. }) = self.wishes.model.clone() else { return Vec::new() };
         let Some(layers) = sample(&file, around) else { return Vec::new() };
         let movable = self.movable(model, around);
-        let unsampled: Vec<PeerId> =
-            movable.into_iter().filter(|peer| self.is_unsampled(*peer, model, around)).collect();
         let wish = PlacementRequest { model, layers };
+        let unsampled: Vec<PeerId> =
+            movable.into_iter().filter(|peer| self.is_unsampled(*peer, wish, around)).collect();
         let new = |peer: &PeerId| !self.wishes.is_asked(*peer, wish, around.now);
         let new: Vec<PeerId> = unsampled.into_iter().filter(new).collect();
         new.into_iter().map(|peer| self.wish(peer, wish, around)).collect()
@@ -334,14 +337,25 @@ impl Requester {
         !is_here && self.estimates.speed(share.place, model).decode.is_unknown()
     }
 
-    /// Whether `peer` has no layer of `model`, would fetch some, and was never measured with it.
-    fn is_unsampled(&self, peer: PeerId, model: ModelDigest, around: &Surroundings<'_>) -> bool {
+    /// Whether `peer` would fetch layers of `model`, and has too few of them to be measured well: no
+    /// line goes through one size. It may have been measured with that one, where what it was asked
+    /// for was cut off.
+    fn is_unsampled(
+        &self,
+        peer: PeerId,
+        wish: PlacementRequest,
+        around: &Surroundings<'_>,
+    ) -> bool {
         let Some(heard) = around.book.heard.get(&peer) else { return false };
         let advert = &heard.advert;
         let fetches = advert.sharing && advert.fetch_bytes > 0 && advert.streams_free > 0;
-        let has_some = advert.shards.iter().any(|shard| shard.model == model);
-        let speed = self.estimates.speed(Place::Peer(peer), model);
-        fetches && !has_some && speed.decode.is_unknown()
+        let of_it = advert.shards.iter().filter(|shard| shard.model == wish.model);
+        let longest = of_it.map(|shard| shard.layers.len()).max();
+        let is_too_little = match longest {
+            Some(layers) => layers < wish.layers.len().min(LINE_LAYERS_MIN),
+            None => self.estimates.speed(Place::Peer(peer), wish.model).decode.is_unknown(),
+        };
+        fetches && is_too_little
     }
 
     /// Asks the devices whose layers should change, and tells those that are not needed any more.

@@ -123,6 +123,36 @@ fn a_device_that_would_fetch_layers_gets_a_few_is_measured_and_only_then_asked_f
 }
 
 #[test]
+fn a_device_with_one_layer_of_those_it_was_to_get_is_asked_for_them_again_whatever_it_showed() {
+    let mut scene = Scene::new();
+    study_lacks(&mut scene);
+    scene.wait(3);
+    let present = || outlook(Present::Predicted(prediction()));
+    let few = LayerRange::with_len(1, 4);
+    // Whoever gave it the others left; it was measured with the one that had come.
+    let came = |scene: &mut Scene, layers| {
+        scene.study_offers();
+        let heard = scene.book.heard.get_mut(&STUDY).expect("it offers");
+        heard.advert.fetch_bytes = 1 << 30;
+        let shard = heard.advert.shards.first_mut().expect("it has layers");
+        shard.layers = LayerRange::with_len(1, layers);
+    };
+    came(&mut scene, 1);
+    let took = Duration::from_millis(3);
+    let probe = Probe {
+        layer_bytes: 1 << 20,
+        decode: [(1, took), (2, took * 2)],
+        prefill: [(256, took), (512, took * 2)],
+    };
+    scene.on(Said::Noted(Note::Probed { place: Place::Peer(STUDY), model: MODEL, probe }));
+    assert_eq!(scene.on(present()), format!("ask to hold {few}"));
+    let mut scene = Scene::new();
+    came(&mut scene, 2);
+    scene.wait(3);
+    assert_eq!(scene.on(present()), "", "a line goes through two");
+}
+
+#[test]
 fn where_nobody_can_make_a_reply_without_it_a_device_is_asked_for_all_at_once() {
     let mut scene = Scene::new();
     study_lacks(&mut scene);
