@@ -6,16 +6,16 @@
 //!
 //! | section | of | holds |
 //! | --- | --- | --- |
-//! | quants | unit | 32 numbers of 4 bits (columns 0-15 in the low halves of 16 bytes) or 8 |
+//! | quants | unit | 32 numbers of 4 bits (columns 0-15 in the low halves of 16 bytes) or 8, or codes |
 //! | bits | unit | further bits: pairs in two words, single bits in one; group of four columns `g` at bit `2 g` or `g` of each byte |
-//! | scales | unit | 16 bits: scale and minimum, or the scales of both halves (super-blocks only) |
-//! | heads | block | `d`, or `d` and `m`, in half precision; the exponent of MXFP4 |
+//! | scales | unit | 16 bits: scale and minimum, or the scales of both halves (super-blocks and NVFP4) |
+//! | heads | block | `d`, or `d` and `m`, in half precision; the exponent of MXFP4; none of NVFP4 |
 //!
 //! A unit is 32 columns. Formats that are multiplied as numbers have units of 8 columns, the last
-//! filled up with zeros. Where blocks have codes (ternary digits, rows of a codebook), `quants` has
-//! the words of 32 columns together, as the file has them, and `scales` what does not fill words;
-//! the codebook is a buffer of its own ([`Layout::table`]). Every bit of the file is kept;
-//! super-blocks grow by at most 6 %, but for TQ1_0, whose digits take two bits here: 22 %.
+//! filled up with zeros. Where blocks have codes (rows of a codebook), `quants` has the words of a
+//! unit as the file has them, and `scales` what does not fill words; the codebook is a buffer of
+//! its own ([`Layout::table`]). Super-blocks grow by at most 6 %, but for TQ1_0, whose digits take
+//! two bits here: 22 %.
 
 mod repack;
 
@@ -45,7 +45,7 @@ pub(crate) struct Layout {
     /// Units of a block of the file, and of a span of activations; 1 where it is multiplied as
     /// numbers.
     pub(crate) block_units: usize,
-    /// Words of quants of a unit, or of 32 columns where there are codes.
+    /// Words of quants, or of codes, of a unit.
     quants: usize,
     /// Whether its blocks have codes.
     codes: bool,
@@ -70,9 +70,11 @@ enum Scales {
     Signed,
     /// Bytes of both halves: scale in the low four bits, minimum in the high ones.
     Nibbles,
-    /// One byte for 32 columns.
+    /// Floating-point numbers of eight bits of both halves, in place of `d`.
+    Floats,
+    /// One byte of a unit that has codes.
     Bytes,
-    /// 16 bits for 32 columns that have codes.
+    /// 16 bits of a unit that has codes.
     Shorts,
 }
 
@@ -128,27 +130,21 @@ impl Layout {
             scales,
             ..fine(quants, bits, heads, zero)
         };
-        let coded = |quants, scales, heads| Self {
+        let coded = |quants, scales, heads, zero| Self {
             codes: true,
-            block_units: format.elements() / CHUNK,
-            scales,
-            heads,
-            ..number(quants)
+            ..coarse(quants, 0, scales, heads, zero)
         };
-        let looked_up =
-            |quants, scales| Self { codes: true, ..coarse(quants, 0, scales, Heads::Halves, 0) };
+        let signed = |quants, scales| coded(quants, scales, Heads::Halves, 0);
         match format {
             Format::F32 => number(8),
             Format::F16 | Format::Bf16 => number(4),
-            Format::Nvfp4 => coded(4, Scales::Shorts, Heads::None),
-            Format::Tq1_0 => coded(2, Scales::None, Heads::Halves),
-            Format::Iq1S => coded(1, Scales::Shorts, Heads::Halves),
-            Format::Iq1M => coded(1, Scales::Shorts, Heads::Mixed),
-            Format::Iq2Xxs => looked_up(2, Scales::None),
-            Format::Iq2Xs => looked_up(2, Scales::Bytes),
-            Format::Iq2S => looked_up(2, Scales::Shorts),
-            Format::Iq3Xxs => looked_up(3, Scales::None),
-            Format::Iq3S => looked_up(3, Scales::Shorts),
+            Format::Iq1S => coded(1, Scales::Shorts, Heads::Halves, 9),
+            Format::Iq1M => coded(1, Scales::Shorts, Heads::Mixed, 9),
+            Format::Iq2Xxs => signed(2, Scales::None),
+            Format::Iq2Xs => signed(2, Scales::Bytes),
+            Format::Iq2S => signed(2, Scales::Shorts),
+            Format::Iq3Xxs => signed(3, Scales::None),
+            Format::Iq3S => signed(3, Scales::Shorts),
             Format::Q4_0 => fine(4, 0, Heads::Halves, 8),
             Format::Q4_1 => fine(4, 0, Heads::Pairs, 0),
             Format::Q5_0 => fine(4, 1, Heads::Halves, 16),
@@ -156,13 +152,14 @@ impl Layout {
             Format::Q8_0 => fine(8, 0, Heads::Halves, 0),
             Format::Iq4Nl => fine(4, 0, Heads::Halves, 0),
             Format::Mxfp4 => fine(4, 0, Heads::Exponents, 0),
+            Format::Nvfp4 => Self { scales: Scales::Floats, ..fine(4, 0, Heads::None, 0) },
             Format::Q4K => coarse(4, 0, Scales::WithMinimum, Heads::Pairs, 0),
             Format::Q5K => coarse(4, 1, Scales::WithMinimum, Heads::Pairs, 0),
             Format::Q6K => coarse(4, 2, Scales::Signed, Heads::Halves, 32),
             Format::Q2K => coarse(0, 2, Scales::Nibbles, Heads::Pairs, 0),
             Format::Q3K => coarse(0, 3, Scales::Signed, Heads::Halves, 4),
             Format::Iq4Xs => coarse(4, 0, Scales::Signed, Heads::Halves, 0),
-            Format::Tq2_0 => coarse(0, 2, Scales::None, Heads::Halves, 1),
+            Format::Tq1_0 | Format::Tq2_0 => coarse(0, 2, Scales::None, Heads::Halves, 1),
         }
     }
 
@@ -187,16 +184,13 @@ impl Layout {
     pub(crate) fn sections(&self, rows: usize, columns: usize) -> Sections {
         let units = rows * self.units(columns);
         let begin = |words: usize| words.next_multiple_of(SECTION_WORDS);
-        let parts = units * self.unit / UNIT;
-        let quants = self.quants * if self.codes { parts } else { units };
-        let bits = begin(quants);
+        let bits = begin(self.quants * units);
         let scales = begin(bits + units * self.bits);
         let heads = begin(
             scales
                 + match self.scales {
                     Scales::None => 0,
-                    Scales::Bytes => parts.div_ceil(4),
-                    Scales::Shorts => parts.div_ceil(2),
+                    Scales::Bytes => units.div_ceil(4),
                     _ => units.div_ceil(2),
                 },
         );
@@ -221,7 +215,7 @@ impl Layout {
     /// kernels odd numbers.
     fn fraction(&self) -> &'static str {
         match self.format {
-            Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S => "0.125",
+            Format::Iq1S | Format::Iq1M | Format::Iq2Xxs | Format::Iq2Xs | Format::Iq2S => "0.125",
             Format::Iq3Xxs => "0.25",
             _ => "1.0",
         }
@@ -231,29 +225,31 @@ impl Layout {
     pub(crate) fn values(&self) -> Values {
         let is = |yes: bool| u32::from(yes);
         let bell = matches!(self.format, Format::Iq4Nl | Format::Iq4Xs);
-        let pairs = matches!(self.format, Format::Q6K | Format::Q2K | Format::Q3K | Format::Tq2_0);
-        let two_scales = (pairs && self.format != Format::Tq2_0)
-            || matches!(self.format, Format::Iq2Xs | Format::Iq2S);
+        let floats = self.scales == Scales::Floats;
+        let halves = matches!(self.format, Format::Q6K | Format::Q2K | Format::Q3K)
+            || matches!(self.format, Format::Iq1M | Format::Iq2Xs | Format::Iq2S | Format::Nvfp4);
         let bit = matches!(self.bits, 1 | 3);
         Values::new(&[
             ("BYTES", is(self.bytes)),
             ("NIBBLES", is(self.quants == 4)),
             ("WHOLE", is(self.quants == 8)),
-            ("PAIRS", is(pairs)),
+            ("PAIRS", is(self.bits >= 2)),
             ("PAIR_SHIFT", if self.quants == 4 { 4 } else { 0 }),
             ("BIT", is(bit)),
             ("BIT_SHIFT", if self.quants == 4 { 4 } else { 2 }),
             ("BITS_WORDS", self.bits as u32),
             ("BELL", is(bell)),
-            ("UNEVEN", is(bell || self.format == Format::Mxfp4)),
+            ("UNEVEN", is(bell || matches!(self.format, Format::Mxfp4 | Format::Nvfp4))),
             ("COARSE", is(self.block_units == 8)),
             ("SCALED", is(self.scales != Scales::None)),
             ("SCALE_AND_MINIMUM", is(self.scales == Scales::WithMinimum)),
             ("SIGNED_SCALES", is(self.scales == Scales::Signed)),
             ("NIBBLE_SCALES", is(self.scales == Scales::Nibbles)),
-            ("TWO_SCALES", is(two_scales)),
+            ("FLOAT_SCALES", is(floats)),
+            ("TWO_SCALES", is(halves)),
             ("HEAD_PAIRS", is(self.heads == Heads::Pairs)),
             ("HEAD_EXPONENTS", is(self.heads == Heads::Exponents)),
+            ("HEAD_MIXED", is(self.heads == Heads::Mixed)),
             ("ZERO", self.zero),
             ("MINIMUM", is(self.minimum)),
             ("SUMS", is(self.minimum || self.zero > 0)),
@@ -261,8 +257,6 @@ impl Layout {
             ("F32", is(self.format == Format::F32)),
             ("F16", is(self.format == Format::F16)),
             ("BF16", is(self.format == Format::Bf16)),
-            ("NVFP4", is(self.format == Format::Nvfp4)),
-            ("TERNARY", is(self.format == Format::Tq1_0)),
             ("TABLE", is(self.format.codebook().is_some())),
             ("IQ1", is(matches!(self.format, Format::Iq1S | Format::Iq1M))),
             ("IQ1_S", is(self.format == Format::Iq1S)),

@@ -293,7 +293,7 @@ pub(crate) fn source(layout: &Layout, form: Form, subgroup: bool, aligned: bool)
         (false, Form::Tile) => include_str!("shaders/floats_tile.wgsl"),
     };
     let input = if layout.bytes { "" } else { include_str!("shaders/floats_input.wgsl") };
-    let values = values.and(Values::new(&[("TABLE_AT", if layout.bytes { 6 } else { 4 })]));
+    let values = values.and(Values::new(&[("TABLE_AT", 6)]));
     expand(&[&head(layout).concat(), input, body].concat(), &values)
 }
 

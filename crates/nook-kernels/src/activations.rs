@@ -54,8 +54,10 @@ impl<const N: usize> Fine<N> {
     pub(crate) const SCALE: usize = N * UNIT;
     /// The negative sums of the bytes, i32.
     pub(crate) const NEGATIVE: usize = Self::SCALE + 4 * N;
+    /// The negative sums of the last sixteen bytes, i32.
+    pub(crate) const NEGATIVE_LAST: usize = Self::NEGATIVE + 4 * N;
     /// The sums times the scales, f32.
-    pub(crate) const SCALED: usize = Self::NEGATIVE + 4 * N;
+    pub(crate) const SCALED: usize = Self::NEGATIVE_LAST + 4 * N;
 }
 
 impl<const N: usize> Coarse<N> {
@@ -81,8 +83,8 @@ impl Grain {
     /// Bytes that a row takes in a span.
     pub(crate) const fn row_bytes(self) -> usize {
         match self {
-            // The numbers, a scale and two sums.
-            Self::Fine => UNIT + 12,
+            // The numbers, a scale and three sums.
+            Self::Fine => UNIT + 16,
             // The numbers, a scale, and sums of 16 and of 32.
             Self::Coarse => SUPER_BLOCK + 4 + 4 * UNITS + 2 * UNITS,
         }
@@ -186,11 +188,14 @@ fn fine<const WIDE: bool>(n: usize, x: &[f32], columns: usize, out: &mut [u8]) {
         for (span, out) in spans.iter().zip(out) {
             let (scale, bytes) = quantise_span(span);
             put_bytes(out, UNIT * t, &bytes);
-            let sum: i32 = bytes.iter().map(|byte| i32::from(*byte)).sum();
+            let sum = |bytes: &[i8]| bytes.iter().map(|byte| i32::from(*byte)).sum::<i32>();
+            let last = sum(&bytes[UNIT / 2..]);
+            let whole = sum(&bytes[..UNIT / 2]) + last;
             let at = n * Fine::<1>::SCALE + 4 * t;
             put(out, at, scale.to_ne_bytes());
-            put(out, at + 4 * n, (-sum).to_ne_bytes());
-            put(out, at + 8 * n, (sum as f32 * scale).to_ne_bytes());
+            put(out, at + 4 * n, (-whole).to_ne_bytes());
+            put(out, at + 8 * n, (-last).to_ne_bytes());
+            put(out, at + 12 * n, (whole as f32 * scale).to_ne_bytes());
         }
     }
 }

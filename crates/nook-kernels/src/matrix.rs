@@ -1,10 +1,10 @@
 //! A weight matrix as the kernels want it, and its product with rows of activations.
 //!
 //! Quantised formats are packed in panels of sixteen rows and multiplied in integers with quantised
-//! activations ([`crate::packed`]). F32, F16 and BF16, and formats without a packed kernel, keep
-//! the blocks of their file: a few rows at a time are decoded into a small buffer and multiplied
-//! with f32 activations in the order that [`crate::dot`] names. There is no second copy of a
-//! matrix.
+//! activations ([`crate::packed`]). F32, F16 and BF16, and every format where activations are not to
+//! be rounded, keep the blocks of their file: a few rows at a time are decoded into a small buffer
+//! and multiplied with f32 activations in the order that [`crate::dot`] names. There is no second
+//! copy of a matrix.
 //!
 //! Several products with the same activations (Q, K and V; gate and up) are one job for the
 //! threads.
@@ -63,8 +63,8 @@ pub type Read<'a, E> = dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync + 'a;
 /// What a product with quantised weights does with its activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Arithmetic {
-    /// Quantises them to bytes: several times faster, for formats that have packed kernels. The
-    /// rounding moves a product by some thousandths of its size.
+    /// Quantises them to bytes: several times faster, for all formats of blocks. The rounding moves
+    /// a product by some thousandths of its size.
     #[default]
     Bytes,
     /// Leaves them as they are, and decodes the weights.

@@ -4,13 +4,15 @@
 //! panel, block follows block along the columns, and in a block the bytes of the sixteen rows are
 //! interleaved in groups of four columns, the unit of a byte dot product. A block is a head (scales
 //! of the sixteen rows) and **units** of 32 columns ([`planes`], and [`codes`] where the numbers are
-//! rows of a codebook). Packing keeps every bit of the file and spreads only the 6-bit scales of
-//! Q4_K and Q5_K to bytes: at most 2.8 % more than the file.
+//! rows of a codebook). Packing spreads only the 6-bit scales of Q4_K and Q5_K to bytes and the
+//! 3-bit ones of IQ1_M to four bits, at most 3.6 % more than the file, and the ternary digits of
+//! TQ1_0 to two bits: 22 % more.
 //!
 //! A weight is `d * scale * (q - zero) - m * minimum`: `d` and `m` are the f16 numbers of a block
-//! (`d` of MXFP4 is a power of two, that of IQ2 and IQ3 a fraction of the f16), and `scale` and
-//! `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1 where a block has no
-//! scales of pieces). One product is defined as ([`kernel`] computes it, sixteen rows and several
+//! (`d` of MXFP4 is a power of two, that of IQ1, IQ2 and IQ3 a fraction of the f16), and `scale`
+//! and `minimum` small integers of a **piece** of it (16 or 32 numbers; both are 1 where a block
+//! has no scales of pieces). In NVFP4, each 16 numbers have a floating-point number `s` in place of
+//! `d * scale`. One product is defined as ([`kernel`] computes it, sixteen rows and several
 //! activations at once):
 //!
 //! ```text
@@ -19,6 +21,8 @@
 //!     j = sum over its pieces of minimum * sum of x                 exact, i32
 //!     sum = sum + (i as f32 * d - j as f32 * m) * dx                super-blocks
 //!     sum = sum + (i as f32 * (d * dx) - m * (j as f32 * dx))       blocks of one piece
+//! for each 32 columns of NVFP4, in order:
+//!     sum = sum + (i0 as f32 * s0 + i1 as f32 * s1) * dx            i0, i1: sums of 16, exact
 //! ```
 //!
 //! in f32, each operation rounded, with activations `dx * x` of the span that the block covers
@@ -39,15 +43,15 @@ use crate::simd::Simd;
 use planes::Planes;
 
 /// Calls a macro body with `$packing` standing for the packing of a [`crate::Format`], or another
-/// one where the format has none.
+/// one where the format has none: numbers that are no blocks.
 macro_rules! with_packing {
     ($format:expr, $packing:ident => $body:expr, _ => $other:expr) => {
         $crate::packed::with_packing!($format, $packing => $body, _ => $other;
             legacy: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0;
             super_block: Q2K, Q3K, Q4K, Q5K, Q6K;
-            uneven: Iq4Nl, Iq4Xs, Mxfp4;
-            ternary: Tq2_0;
-            codebook: Iq2Xxs, Iq2Xs, Iq2S, Iq3Xxs, Iq3S;
+            uneven: Iq4Nl, Iq4Xs, Mxfp4, Nvfp4;
+            ternary: Tq1_0, Tq2_0;
+            codebook: Iq1S, Iq1M, Iq2Xxs, Iq2Xs, Iq2S, Iq3Xxs, Iq3S;
         )
     };
     (
@@ -61,7 +65,7 @@ macro_rules! with_packing {
                     $body
                 }
             )+)+
-            _ => $other,
+            $crate::block::Format::F32 | $crate::block::Format::F16 | $crate::block::Format::Bf16 => $other,
         }
     };
 }
@@ -107,7 +111,8 @@ impl Parts {
 pub(crate) trait Packing: Block {
     /// Units of a block.
     const UNITS: usize = Self::ELEMENTS / UNIT;
-    /// Which activations it is multiplied with: a span is a block.
+    /// Which activations it is multiplied with: a span is a block, or a unit of a block with
+    /// floating-point scales.
     const GRAIN: Grain;
     /// Bytes of the head: sixteen rows of scales.
     const HEAD: usize;
@@ -119,6 +124,8 @@ pub(crate) trait Packing: Block {
     const SIGNED: bool;
     /// What is subtracted from a quantised number.
     const ZERO: i32;
+    /// Whether pieces have a floating-point scale of their own and blocks no `d`.
+    const FLOAT_SCALES: bool = false;
     /// Where the quantised numbers lie.
     type Planes: Planes;
 
@@ -151,6 +158,20 @@ pub(crate) trait Packing: Block {
     unsafe fn scale<S: Simd>(_block: *const u8, _piece: usize, _part: usize) -> S::I {
         // SAFETY: the caller's promise.
         unsafe { S::splat_int(1) }
+    }
+
+    /// `d * scale` of piece `piece`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Self::scale`].
+    #[inline(always)]
+    unsafe fn piece_scale<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::F {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let scale = S::to_f32(Self::scale::<S>(block, piece, part));
+            S::mul(Self::d::<S>(block, part), scale)
+        }
     }
 
     /// `minimum` of piece `piece`; meaningless where the format has none.
@@ -237,8 +258,7 @@ fn lane_scales<P: Packing>(block: &[u8], piece: usize, lane: usize) -> (f32, f32
     assert_eq!(block.len(), P::PANEL_BYTES, "the caller cuts panels into whole blocks");
     // SAFETY: `block` is a whole block, and plain code needs no instructions.
     unsafe {
-        let d = P::d::<Plain>(block.as_ptr(), 0)[lane];
-        let a = d * P::scale::<Plain>(block.as_ptr(), piece, 0)[lane] as f32;
+        let a = P::piece_scale::<Plain>(block.as_ptr(), piece, 0)[lane];
         if !P::HAS_MINIMUM {
             return (a, 0.0);
         }

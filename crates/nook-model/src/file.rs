@@ -205,14 +205,6 @@ impl ModelFile {
             || matrices.all(|tensor| tensor.kind.format() == Some(Format::F32))
     }
 
-    /// A quantised format of this file whose products have no fast kernel, if there is one.
-    #[must_use]
-    pub fn slow_format(&self) -> Option<&'static str> {
-        let matrices = self.inner.header.tensors().iter().filter(|t| t.dimensions.len() > 1);
-        let slow = |format: Format| format.elements() > 1 && !format.is_packed();
-        matrices.map(|t| t.kind).find(|kind| kind.format().is_some_and(slow)).map(TensorType::name)
-    }
-
     /// As [`Self::cache_bytes`], for another kind of numbers.
     #[must_use]
     pub fn cache_bytes_as(&self, kind: CacheKind, layers: LayerRange, positions: u32) -> u64 {
@@ -223,7 +215,6 @@ impl ModelFile {
         bytes.fold(0, u64::saturating_add)
     }
 
-    /// Whether both were opened together.
     /// Whether both files have the same header, so that each tensor lies at the same place.
     #[must_use]
     pub fn is_laid_out_like(&self, other: &Self) -> bool {

@@ -208,9 +208,6 @@ impl LoadedModel {
     #[must_use]
     pub fn with_compute(file: ModelFile, compute: Compute, precision: Precision) -> Self {
         let full = precision.is_full(&file);
-        if !full && let Some(format) = file.slow_format() {
-            tracing::warn!(model = file.name(), %format, "weights without a fast kernel: slow");
-        }
         let executor = Executor::Cpu(Cpu::new(full, &file));
         Self { cache: cache_kind(full), file, compute, executor }
     }

@@ -52,8 +52,9 @@ pub(crate) fn repack(layout: &Layout, rows: usize, columns: usize, bytes: &[u8])
 
 fn put_block(layout: &Layout, sections: &Sections, index: usize, block: &[u8], out: &mut [u32]) {
     let parts = take_apart(layout.format, block);
-    for (k, q) in parts.q.iter().take(layout.block_units).enumerate() {
-        let unit = index * layout.block_units + k;
+    let units = layout.format.elements() / UNIT;
+    for (k, q) in parts.q.iter().take(units).enumerate() {
+        let unit = index * units + k;
         match layout.quants {
             4 => {
                 let words = &mut out[unit * 4..unit * 4 + 4];
@@ -131,6 +132,18 @@ fn take_apart(format: Format, block: &[u8]) -> Parts {
             parts.d = u16::from(block[0]);
             q[0] = nibbles(&block[1..17]);
         }
+        Format::Nvfp4 => {
+            for (unit, q) in q.iter_mut().take(2).enumerate() {
+                parts.scales[unit] = half(2 * unit);
+                *q = nibbles_of_eight(&block[4 + 16 * unit..]);
+            }
+        }
+        Format::Tq1_0 => {
+            parts.d = half(52);
+            for (unit, q) in q.iter_mut().enumerate() {
+                *q = std::array::from_fn(|i| tq1_digit(block, UNIT * unit + i));
+            }
+        }
         Format::Tq2_0 => {
             parts.d = half(64);
             q.iter_mut().enumerate().for_each(|(unit, q)| *q = pairs(block, unit));
@@ -197,6 +210,24 @@ fn take_iq4_xs(block: &[u8], parts: &mut Parts) {
 /// The 32 nibbles of 16 bytes: low ones first.
 fn nibbles(bytes: &[u8]) -> [u8; UNIT] {
     std::array::from_fn(|i| (bytes[i % 16] >> (4 * (i / 16))) & 15)
+}
+
+/// The 32 nibbles of NVFP4: of each eight bytes, low ones first.
+fn nibbles_of_eight(bytes: &[u8]) -> [u8; UNIT] {
+    std::array::from_fn(|i| (bytes[8 * (i / 16) + i % 8] >> (4 * (i / 8 % 2))) & 15)
+}
+
+/// The ternary digit of a column of a block of TQ1_0. A byte has five digits as a fraction; times 3
+/// lifts the next one above it.
+fn tq1_digit(block: &[u8], column: usize) -> u8 {
+    let (first, count, at) = match column {
+        0..160 => (0, 32, column),
+        160..240 => (32, 16, column - 160),
+        _ => (48, 4, column - 240),
+    };
+    let byte = block[first + at % count];
+    let rest = (0..at / count).fold(byte, |rest, _| rest.wrapping_mul(3));
+    ((u16::from(rest) * 3) >> 8) as u8
 }
 
 /// The numbers of two bits of unit `unit` of 256.

@@ -66,6 +66,22 @@ fn quants(i: u32) -> Quants {
     return Quants(a, b);
 }
 
+#if FLOAT_SCALES
+// Half of a number with four bits of exponent and three of mantissa, where "not a number" counts as 0.
+fn small_float(byte: u32) -> f32 {
+    let exponent = (byte >> 3u) & 15u;
+    let mantissa = byte & 7u;
+    let power = bitcast<f32>((max(exponent, 1u) + 116u) << 23u);
+    let size = power * f32(select(8u + mantissa, mantissa, exponent == 0u));
+    return select(size, 0.0, byte == 0x7fu);
+}
+
+// Scales of both halves of a unit, which has no minima.
+fn scales(i: u32) -> vec4<f32> {
+    let both = (weights[p.scales_at + (i >> 1u)] >> (16u * (i & 1u))) & 0xffffu;
+    return vec4<f32>(small_float(both & 255u), small_float(both >> 8u), 0.0, 0.0);
+}
+#else
 // Scales of both halves of a unit, then their minima.
 fn scales(i: u32) -> vec4<i32> {
 #if SCALED
@@ -90,9 +106,20 @@ fn scales(i: u32) -> vec4<i32> {
 #end
 }
 #end
+#end
 
 // `d` and `m` of a block.
 fn head(j: u32) -> vec2<f32> {
+#if FLOAT_SCALES
+    return vec2<f32>(1.0, 0.0);
+#end
+#if HEAD_MIXED
+    // Four times 12 bits of scales, with four bits of `d` above each.
+    let a = weights[p.heads_at + 2u * j];
+    let b = weights[p.heads_at + 2u * j + 1u];
+    let bits = ((a >> 12u) & 15u) | ((a >> 24u) & 0xf0u) | ((b >> 4u) & 0xf00u) | ((b >> 16u) & 0xf000u);
+    return vec2<f32>(unpack2x16float(bits).x * ${FRACTION}, 0.0);
+#end
 #if HEAD_PAIRS
     return unpack2x16float(weights[p.heads_at + j]);
 #end

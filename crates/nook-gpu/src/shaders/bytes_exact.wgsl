@@ -23,6 +23,14 @@ fn main(
     for (var base = 0u; base < blocks; base += 32u) {
         let block = base + lane;
         if (block < blocks) {
+#if FLOAT_SCALES
+            // Of the two products nothing is rounded, so it does not matter whether one is fused.
+            let q = quants(row * p.units + block);
+            let s = scales(row * p.units + block);
+            let at = t * p.units + block;
+            let term = kept(f32(dot16(q.a, xq[2u * at])) * s.x + f32(dot16(q.b, xq[2u * at + 1u])) * s.y);
+            terms[lane] = kept(term * xs[at]);
+#else
             var i = 0;
             var j = 0;
             for (var u = 0u; u < ${BLOCK_UNITS}u; u++) {
@@ -48,6 +56,7 @@ fn main(
             terms[lane] = kept(kept(f32(i) * kept(h.x * dx)) - kept(h.y * kept(f32(j) * dx)));
 #else
             terms[lane] = kept(f32(i) * kept(h.x * dx));
+#end
 #end
 #end
         }

@@ -35,7 +35,11 @@ fn main(
     for (var u = lane; u < p.units; u += ${LANES}u) {
 #for r ROWS
         let q${r} = quants(row${r} + u);
+#if FLOAT_SCALES
+        let s${r} = scales(row${r} + u);
+#else
         let h${r} = head((row${r} + u) / ${BLOCK_UNITS}u);
+#end
 #if COARSE
         let s${r} = scales(row${r} + u);
 #end
@@ -51,6 +55,9 @@ fn main(
 #end
 #for r ROWS
             {
+#if FLOAT_SCALES
+                sum${r}_${t} += (f32(dot16(q${r}.a, xa)) * s${r}.x + f32(dot16(q${r}.b, xb)) * s${r}.y) * dx;
+#else
 #if COARSE
 #if ZERO
                 let i = s${r}.x * (dot16(q${r}.a, xa) - ${ZERO} * sums.x) + s${r}.y * (dot16(q${r}.b, xb) - ${ZERO} * sums.y);
@@ -73,6 +80,7 @@ fn main(
                 sum${r}_${t} += f32(i) * (h${r}.x * dx) - h${r}.y * (f32(sums.x + sums.y) * dx);
 #else
                 sum${r}_${t} += f32(i) * (h${r}.x * dx);
+#end
 #end
 #end
             }

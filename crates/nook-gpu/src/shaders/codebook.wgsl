@@ -1,4 +1,4 @@
-// Units whose numbers are rows of a codebook, with signs of their own. See layout.rs.
+// Units whose numbers are rows of a codebook, with signs of their own or moved up or down. See layout.rs.
 @group(0) @binding(${TABLE_AT}) var<storage, read> table: array<u32>;   // rows of the codebook, two in a word
 
 // The low half of a word, or the high one of an odd `i`.
@@ -31,6 +31,14 @@ fn numbers(code: u32) -> u32 {
 }
 #end
 
+#if IQ1
+// Eight times the numbers -1, 0 and 1 that the lowest eight bits choose, and 8.
+fn thirds(code: u32) -> u32 {
+    let pairs = (code | (code << 12u)) & 0x000f000fu;
+    return 8u * ((pairs | (pairs << 6u)) & 0x03030303u);
+}
+#end
+
 // Seven signs and the eighth that makes the number of negative ones even.
 fn eighth(seven: u32) -> u32 { return seven | ((countOneBits(seven) & 1u) << 7u); }
 
@@ -42,6 +50,20 @@ fn signed4(bytes: u32, signs: u32) -> u32 {
 
 // Columns `8 * k` to `8 * k + 7` of a unit.
 fn eight(i: u32, k: u32) -> vec2<u32> {
+#if IQ1
+    let low = (weights[i] >> (8u * k)) & 255u;
+#if IQ1_S
+    let high = extra(i) >> (3u * k);
+    let down = extra(i) >> 15u;
+#else
+    let high = extra(i) >> (4u * k);
+    let down = (high >> 3u) & 1u;
+#end
+    let code = row(low | ((high & 7u) << 8u));
+    // One more than the codebook's 8 is taken away again: by it numbers are moved up or down.
+    let up = vec2<u32>(0x02020202u * (1u - down));
+    return vec2<u32>(thirds(code), thirds(code >> 8u)) | up;
+#else
 #if IQ2
 #if IQ2_XXS
     let code = row((weights[2u * i] >> (8u * k)) & 255u);
@@ -72,6 +94,7 @@ fn eight(i: u32, k: u32) -> vec2<u32> {
 #end
     return vec2<u32>(signed4(numbers(first), signs), signed4(numbers(second), signs >> 4u));
 #end
+#end
 }
 
 fn quants(i: u32) -> Quants {
@@ -80,6 +103,17 @@ fn quants(i: u32) -> Quants {
 
 // Scales of both halves of a unit, and no minima.
 fn scales(i: u32) -> vec4<i32> {
+#if IQ1
+#if IQ1_S
+    let low = (extra(i) >> 12u) & 7u;
+    let high = low;
+#else
+    // Block i >> 3 has two words of scales, a half of a word for two units.
+    let four = half_of(weights[p.heads_at + 2u * (i >> 3u) + ((i >> 2u) & 1u)], i >> 1u) >> (6u * (i & 1u));
+    let low = four & 7u;
+    let high = (four >> 3u) & 7u;
+#end
+#else
 #if TWO_SCALES
 #if IQ2_XS
     let both = weights[p.scales_at + (i >> 2u)] >> (8u * (i & 3u));
@@ -99,6 +133,7 @@ fn scales(i: u32) -> vec4<i32> {
 #end
 #end
     let high = low;
+#end
 #end
     return vec4<i32>(vec4<u32>(2u * low + 1u, 2u * high + 1u, 0u, 0u));
 }

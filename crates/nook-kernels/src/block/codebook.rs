@@ -77,15 +77,12 @@ impl Block for Iq1M {
 
     #[inline(always)]
     fn decode(bytes: &[u8], out: &mut [f32]) {
-        let scales: [u16; 4] = std::array::from_fn(|i| u16_at(bytes, 48 + 2 * i));
-        let bits = (0..4).fold(0, |bits, i| bits | (scales[i] >> 12) << (4 * i));
-        let d = crate::elementary::f16_to_f32(bits);
+        let d = crate::elementary::f16_to_f32(iq1_m_d(bytes));
         for part in 0..PARTS {
             let low = bytes_at::<4>(bytes, 4 * part);
             let high = bytes_at::<2>(bytes, 32 + 2 * part);
             for (i, low) in low.iter().enumerate() {
-                let scale = (scales[part / 2] >> (6 * (part % 2) + 3 * (i / 2))) & 7;
-                let scale = d * f32::from(2 * scale + 1);
+                let scale = d * f32::from(2 * iq1_m_scale(bytes, 2 * part + i / 2) + 1);
                 let high = high[i / 2] >> (4 * (i % 2));
                 let row = usize::from(*low) | usize::from(high & 7) << 8;
                 shifted(row, scale, shift(high & 8 != 0), numbers_at(out, 32 * part + 8 * i));
@@ -188,6 +185,18 @@ impl Block for Iq3S {
     }
 }
 
+/// `d` of a block of [`Iq1M`], as the bits of an f16.
+#[inline(always)]
+pub(crate) fn iq1_m_d(block: &[u8]) -> u16 {
+    (0..4).fold(0, |bits, i| bits | (u16_at(block, 48 + 2 * i) >> 12) << (4 * i))
+}
+
+/// Scale number `piece` of 16 of a block of [`Iq1M`]: three bits.
+#[inline(always)]
+pub(crate) fn iq1_m_scale(block: &[u8], piece: usize) -> u8 {
+    (u16_at(block, 48 + 2 * (piece / 4)) >> (3 * (piece % 4))) as u8 & 7
+}
+
 /// The scale of row `i` of four that share two 4-bit scales.
 #[inline(always)]
 fn iq2_scale(d: f32, scales: u8, i: usize) -> f32 {
@@ -209,7 +218,7 @@ fn shift(negative: bool) -> f32 {
 fn shifted(row: usize, scale: f32, shift: f32, out: &mut [f32; 8]) {
     let row = &grids::IQ1[row];
     for i in 0..8 {
-        out[i] = scale * (f32::from(row[i]) + shift);
+        out[i] = scale * (f32::from(row[i]) / 8.0 - 1.0 + shift);
     }
 }
 

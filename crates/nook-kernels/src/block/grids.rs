@@ -24,8 +24,8 @@ pub(super) fn packed(format: Format) -> Option<&'static [u16]> {
     })
 }
 
-/// Rows of IQ1_S and IQ1_M.
-pub(super) static IQ1: [[i8; 8]; 2048] = signed(unpack(&iq1::IQ1, 2, &[0, 1, 2]));
+/// Rows of IQ1_S and IQ1_M: eight times -1, 0 and 1, and 8 more, so that none is negative.
+pub(crate) static IQ1: [[u8; 8]; 2048] = unpack(&iq1::IQ1, 2, &[0, 8, 16]);
 
 /// Rows of IQ2_XXS.
 pub(crate) static IQ2_XXS: [[u8; 8]; 256] = unpack(&iq2::IQ2_XXS, 2, &IQ2_VALUES);
@@ -66,21 +66,6 @@ const fn unpack<const N: usize, const ROWS: usize>(
     rows
 }
 
-/// 0, 1, 2 as -1, 0, 1.
-const fn signed<const ROWS: usize>(rows: [[u8; 8]; ROWS]) -> [[i8; 8]; ROWS] {
-    let mut out = [[0; 8]; ROWS];
-    let mut row = 0;
-    while row < ROWS {
-        let mut i = 0;
-        while i < 8 {
-            out[row][i] = rows[row][i] as i8 - 1;
-            i += 1;
-        }
-        row += 1;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -107,7 +92,7 @@ mod tests {
                 (sum + u64::from(*number), placed + place * u64::from(*number))
             })
         }
-        let iq1 = IQ1.map(|row| row.map(|number| (number + 1) as u8));
+        let iq1 = IQ1.map(|row| row.map(|number| number / 8));
         let all =
             [sums(&iq1), sums(&IQ2_XXS), sums(&IQ2_XS), sums(&IQ2_S), sums(&IQ3_XXS), sums(&IQ3_S)];
         assert_eq!(

@@ -44,6 +44,18 @@ impl Block for Tq2_0 {
     }
 }
 
+/// Ternary digit of column `column` of a block of [`Tq1_0`].
+pub(crate) fn tq1_digit(block: &[u8], column: usize) -> u8 {
+    let (first, count, at) = match column {
+        0..160 => (0, 32, column),
+        160..240 => (32, 16, column - 160),
+        _ => (48, 4, column - 240),
+    };
+    let byte = block[first + at % count];
+    let rest = (0..at / count).fold(byte, |rest, _| rest.wrapping_mul(3));
+    ((u16::from(rest) * 3) >> 8) as u8
+}
+
 /// The first digits of all bytes, then the second ones, and so on until `out` is full.
 #[inline(always)]
 fn digits<const N: usize>(d: f32, packed: &[u8; N], out: &mut [f32]) {

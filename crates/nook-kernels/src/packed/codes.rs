@@ -1,18 +1,20 @@
-//! [`Packing`] of the IQ2 and IQ3 formats: what a panel holds are the numbers of rows of a codebook
+//! [`Packing`] of the IQ1, IQ2 and IQ3 formats: what a panel holds are the numbers of rows of a codebook
 //! and signs, as in the file, and the kernels look the rows up. So a model takes no more memory
 //! than its file.
 //!
 //! A unit of a row is `WORDS` words and, where row numbers have more than eight bits that fit
-//! nowhere else, a byte. The last word is its signs: bit `g` of byte `k` is the sign of column `4 *
+//! nowhere else, `MORE` bytes. IQ1 ([`iq1`]) has no signs; in the others, the last word is its signs: bit `g` of byte `k` is the sign of column `4 *
 //! g + k`, so that one shift brings the signs of a group to the lowest bits of its four bytes. The
 //! words before it have a byte for each row of the codebook. Where the file has seven signs for
 //! eight numbers, the place of the eighth is **spare**: bits 25, 27, 29 and 31, which hold the scale
 //! of the unit or the ninth bits of its row numbers.
 //!
-//! A weight is `d * scale * ±row` with an odd `scale`: the fraction in [`crate::block::codebook`],
+//! A weight is `d * scale * ±row` (of IQ1, `d * scale * (row - zero)`) with an odd `scale`: the fraction in [`crate::block::codebook`],
 //! an eighth of IQ2 for one, is part of `d`.
 
 #![allow(unsafe_code, reason = "reads codes into vector registers")]
+
+mod iq1;
 
 use super::planes::{GROUPS, Planes, VECTOR, put_word, vector};
 use super::{HALVES, PANEL_ROWS, Packing, Parts, UNIT, halves};
@@ -32,15 +34,33 @@ pub(crate) trait Coded: Block {
     const FRACTION: f32;
     /// Words of a row in a unit.
     const WORDS: usize;
-    /// Whether a unit has a byte more of high bits of row numbers.
-    const HIGH: bool;
+    /// Further bytes of a row in a unit.
+    const MORE: usize;
+    /// What is subtracted from a number of a row. Such rows have no signs.
+    const ZERO: i32 = 0;
 
-    /// The words of a unit, and its byte of high bits, at the beginning of `q`.
+    /// The words of a unit, and its further bytes, at the beginning of `q`.
     fn codes(block: &[u8], unit: usize, q: &mut [u8; UNIT]);
 
-    /// The scales of a block that the head holds, as the file has them.
-    fn scales(_block: &[u8]) -> &[u8] {
-        &[]
+    /// The bytes of `d` in f16.
+    #[inline(always)]
+    fn d(block: &[u8]) -> [u8; 2] {
+        [block[0], block[1]]
+    }
+
+    /// The scales of a block that the head holds.
+    #[inline(always)]
+    fn scales(_block: &[u8], _scales: &mut [u8]) {}
+
+    /// The scale in a unit, where the head holds none.
+    ///
+    /// # Safety
+    ///
+    /// As [`Planes::load`].
+    #[inline(always)]
+    unsafe fn unit_scale<S: Simd>(unit: *const u8, part: usize) -> S::I {
+        // SAFETY: the caller's promise.
+        unsafe { spare::<S>(vector::<S>(unit, Self::WORDS - 1, part)) }
     }
 
     /// The groups of a unit, for rows `LANES * part` on.
@@ -52,14 +72,14 @@ pub(crate) trait Coded: Block {
 }
 
 impl<C: Coded> Planes for C {
-    const BYTES: usize = C::WORDS * VECTOR + if C::HIGH { PANEL_ROWS } else { 0 };
+    const BYTES: usize = C::WORDS * VECTOR + C::MORE * PANEL_ROWS;
 
     fn put(q: &[u8; UNIT], lane: usize, unit: &mut [u8]) {
         for (vector, word) in q.as_chunks::<4>().0.iter().take(C::WORDS).enumerate() {
             put_word(unit, vector, lane, u32::from_ne_bytes(*word));
         }
-        if C::HIGH {
-            unit[C::WORDS * VECTOR + lane] = q[4 * C::WORDS];
+        for (number, byte) in q[4 * C::WORDS..][..C::MORE].iter().enumerate() {
+            unit[C::WORDS * VECTOR + number * PANEL_ROWS + lane] = *byte;
         }
     }
 
@@ -82,14 +102,14 @@ impl<C: Coded> Packing for C {
     const HEAD: usize = HALVES + C::SCALE_BYTES * PANEL_ROWS;
     const SCALES: usize = C::SCALES;
     const HAS_MINIMUM: bool = false;
-    const SIGNED: bool = true;
-    const ZERO: i32 = 0;
+    const SIGNED: bool = C::ZERO == 0;
+    const ZERO: i32 = C::ZERO;
     type Planes = Self;
 
     #[inline(always)]
     fn take_apart(block: &[u8]) -> Parts {
-        let mut parts = Parts { d: [block[0], block[1]], ..Parts::ZERO };
-        parts.scales[..C::SCALE_BYTES].copy_from_slice(C::scales(block));
+        let mut parts = Parts { d: C::d(block), ..Parts::ZERO };
+        C::scales(block, &mut parts.scales[..C::SCALE_BYTES]);
         for (unit, q) in parts.q.iter_mut().enumerate() {
             C::codes(block, unit, q);
         }
@@ -112,12 +132,11 @@ impl<C: Coded> Packing for C {
 
     #[inline(always)]
     unsafe fn scale<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::I {
-        // SAFETY: the caller's promise: scales follow `d` in the head, or are in the last word of
-        // the unit that the piece is.
+        // SAFETY: the caller's promise: scales follow `d` in the head, or are in the unit that the
+        // piece is.
         unsafe {
             let scale = if C::SCALE_BYTES == 0 {
-                let unit = block.add(Self::HEAD + piece * <Self as Planes>::BYTES);
-                spare::<S>(vector::<S>(unit, C::WORDS - 1, part))
+                C::unit_scale::<S>(block.add(Self::HEAD + piece * <Self as Planes>::BYTES), part)
             } else {
                 let at = HALVES + piece / 2 * PANEL_ROWS + S::LANES * part;
                 let both = S::extend_u8(block.add(at));
@@ -137,7 +156,7 @@ impl Coded for Iq2Xxs {
     const SCALE_BYTES: usize = 0;
     const FRACTION: f32 = 0.125;
     const WORDS: usize = 2;
-    const HIGH: bool = false;
+    const MORE: usize = 0;
 
     #[inline(always)]
     fn codes(block: &[u8], unit: usize, q: &mut [u8; UNIT]) {
@@ -162,7 +181,7 @@ impl Coded for Iq2Xs {
     const SCALE_BYTES: usize = 8;
     const FRACTION: f32 = 0.125;
     const WORDS: usize = 2;
-    const HIGH: bool = false;
+    const MORE: usize = 0;
 
     #[inline(always)]
     fn codes(block: &[u8], unit: usize, q: &mut [u8; UNIT]) {
@@ -177,8 +196,8 @@ impl Coded for Iq2Xs {
     }
 
     #[inline(always)]
-    fn scales(block: &[u8]) -> &[u8] {
-        &block[66..74]
+    fn scales(block: &[u8], scales: &mut [u8]) {
+        scales.copy_from_slice(&block[66..74]);
     }
 
     #[inline(always)]
@@ -199,7 +218,7 @@ impl Coded for Iq2S {
     const SCALE_BYTES: usize = 8;
     const FRACTION: f32 = 0.125;
     const WORDS: usize = 2;
-    const HIGH: bool = true;
+    const MORE: usize = 1;
 
     #[inline(always)]
     fn codes(block: &[u8], unit: usize, q: &mut [u8; UNIT]) {
@@ -209,8 +228,8 @@ impl Coded for Iq2S {
     }
 
     #[inline(always)]
-    fn scales(block: &[u8]) -> &[u8] {
-        &block[74..82]
+    fn scales(block: &[u8], scales: &mut [u8]) {
+        scales.copy_from_slice(&block[74..82]);
     }
 
     #[inline(always)]
@@ -231,7 +250,7 @@ impl Coded for Iq3Xxs {
     const SCALE_BYTES: usize = 0;
     const FRACTION: f32 = 0.25;
     const WORDS: usize = 3;
-    const HIGH: bool = false;
+    const MORE: usize = 0;
 
     #[inline(always)]
     fn codes(block: &[u8], unit: usize, q: &mut [u8; UNIT]) {
@@ -256,7 +275,7 @@ impl Coded for Iq3S {
     const SCALE_BYTES: usize = 4;
     const FRACTION: f32 = 1.0;
     const WORDS: usize = 3;
-    const HIGH: bool = true;
+    const MORE: usize = 1;
 
     #[inline(always)]
     fn codes(block: &[u8], unit: usize, q: &mut [u8; UNIT]) {
@@ -266,8 +285,8 @@ impl Coded for Iq3S {
     }
 
     #[inline(always)]
-    fn scales(block: &[u8]) -> &[u8] {
-        &block[106..110]
+    fn scales(block: &[u8], scales: &mut [u8]) {
+        scales.copy_from_slice(&block[106..110]);
     }
 
     #[inline(always)]

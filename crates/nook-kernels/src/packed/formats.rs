@@ -1,7 +1,7 @@
 //! [`Packing`] of each format: which planes its numbers go to, and where its scales lie in the
 //! head.
 //!
-//! A head begins with sixteen f16 block scales (sixteen exponents for MXFP4), then (where the
+//! A head begins with sixteen f16 block scales (sixteen exponents for MXFP4, none for NVFP4), then (where the
 //! format has them) sixteen f16 minima or scales of minima, then, for the formats with 256 numbers
 //! to a block whose pieces have scales of their own, sixteen bytes for each scale and for each
 //! minimum.
@@ -13,8 +13,8 @@ use super::{HALVES, PANEL_ROWS, Packing, Parts, UNIT};
 use crate::activations::Grain;
 use crate::block::legacy::{Q4_0, Q4_1, Q5_0, Q5_1, Q8_0};
 use crate::block::super_block::{Q2K, Q3K, Q4K, Q5K, Q6K, q3_scale, scale_and_minimum};
-use crate::block::ternary::Tq2_0;
-use crate::block::uneven::{BELL, E2M1, Iq4Nl, Iq4Xs, Mxfp4, iq4_xs_scale};
+use crate::block::ternary::{Tq1_0, Tq2_0, tq1_digit};
+use crate::block::uneven::{BELL, E2M1, Iq4Nl, Iq4Xs, Mxfp4, Nvfp4, iq4_xs_scale};
 use crate::simd::Simd;
 
 /// Puts f16 number `number` of row `lane` into a head.
@@ -325,26 +325,87 @@ impl Packing for Mxfp4 {
     }
 }
 
-impl Packing for Tq2_0 {
-    const GRAIN: Grain = Grain::Coarse;
-    const HEAD: usize = HALVES;
-    const SCALES: usize = 1;
+impl Packing for Nvfp4 {
+    const GRAIN: Grain = Grain::Fine;
+    const HEAD: usize = 4 * PANEL_ROWS;
+    const SCALES: usize = 2;
     const HAS_MINIMUM: bool = false;
-    const ZERO: i32 = 1;
-    type Planes = Pairs;
-    kind!(unsigned);
+    const SIGNED: bool = true;
+    const ZERO: i32 = 0;
+    const FLOAT_SCALES: bool = true;
+    type Planes = Nibbles;
 
     #[inline(always)]
     fn take_apart(block: &[u8]) -> Parts {
-        let mut parts = Parts { d: pair(block, 64), ..Parts::ZERO };
-        each_number(&mut parts, block, |block, unit, k| {
-            (block[32 * (unit / 4) + k] >> (2 * (unit % 4))) & 3
-        });
+        let mut parts = Parts::ZERO;
+        for (number, scale) in block[..4].iter().enumerate() {
+            // "Not a number" counts as 0, and the sign not at all.
+            parts.scales[number] = if *scale == 0x7f { 0 } else { scale & 0x7f };
+        }
+        for (unit, q) in parts.q.iter_mut().take(Self::UNITS).enumerate() {
+            for (k, q) in q.iter_mut().enumerate() {
+                // The low halves of eight bytes, then their high halves.
+                let byte = block[4 + 16 * unit + 8 * (k / 16) + k % 8];
+                *q = (byte >> (4 * (k / 8 % 2))) & 15;
+            }
+        }
         parts
     }
 
     #[inline(always)]
     fn put_head(parts: &Parts, lane: usize, head: &mut [u8]) {
-        put_half(head, 0, lane, parts.d);
+        for (number, scale) in parts.scales[..4].iter().enumerate() {
+            head[number * PANEL_ROWS + lane] = *scale;
+        }
+    }
+
+    /// Half of a number with four bits of exponent and three of mantissa: in the places of an f32's,
+    /// they are that number times a power of two, also where it is subnormal.
+    #[inline(always)]
+    unsafe fn piece_scale<S: Simd>(block: *const u8, piece: usize, part: usize) -> S::F {
+        // SAFETY: the caller's promise: the head lies at the beginning of the block.
+        unsafe {
+            let bits = S::extend_u8(block.add(piece * PANEL_ROWS + S::LANES * part));
+            let power = S::splat(f32::from_bits((127 + 119) << 23));
+            S::mul(S::from_bits(S::shift_left::<20>(bits)), power)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn value<S: Simd>(q: S::I) -> S::I {
+        // SAFETY: the caller's promise.
+        unsafe { S::look_up(&E2M1, q) }
     }
 }
+
+/// Implements [`Packing`] for the ternary formats: two bits for each number.
+macro_rules! ternary {
+    ($name:ident, d: $d:expr, apart: $apart:expr) => {
+        impl Packing for $name {
+            const GRAIN: Grain = Grain::Coarse;
+            const HEAD: usize = HALVES;
+            const SCALES: usize = 1;
+            const HAS_MINIMUM: bool = false;
+            const ZERO: i32 = 1;
+            type Planes = Pairs;
+            kind!(unsigned);
+
+            #[inline(always)]
+            fn take_apart(block: &[u8]) -> Parts {
+                let mut parts = Parts { d: pair(block, $d), ..Parts::ZERO };
+                each_number(&mut parts, block, $apart);
+                parts
+            }
+
+            #[inline(always)]
+            fn put_head(parts: &Parts, lane: usize, head: &mut [u8]) {
+                put_half(head, 0, lane, parts.d);
+            }
+        }
+    };
+}
+
+ternary!(Tq1_0, d: 52, apart: |block, unit, k| tq1_digit(block, UNIT * unit + k));
+ternary!(Tq2_0, d: 64, apart: |block, unit, k| {
+    (block[32 * (unit / 4) + k] >> (2 * (unit % 4))) & 3
+});

@@ -52,6 +52,7 @@ unsafe fn panels_by_tile<S: Simd, P: Packing, const N: usize>(
             let at = out.at.add(first);
             for part in 0..PANEL_ROWS / S::LANES {
                 let sums = match P::GRAIN {
+                    _ if P::FLOAT_SCALES => halved::<S, P, N>(panel, blocks, x, part),
                     Grain::Fine => fine::<S, P, N>(panel, blocks, x, part),
                     Grain::Coarse => coarse::<S, P, N>(panel, blocks, x, part),
                 };
@@ -108,6 +109,50 @@ unsafe fn fine<S: Simd, P: Packing, const N: usize>(
                     term = S::sub(term, S::mul(halves::<S>(block, 1, part), sx));
                 }
                 *total = S::add(*total, term);
+            }
+        }
+        sums
+    }
+}
+
+/// The sums of `LANES` rows whose numbers have a floating-point scale for each half of a unit.
+///
+/// # Safety
+///
+/// As [`fine`].
+#[inline(always)]
+unsafe fn halved<S: Simd, P: Packing, const N: usize>(
+    panel: *const u8,
+    blocks: usize,
+    x: *const u8,
+    part: usize,
+) -> [S::F; N] {
+    // SAFETY: every pointer stays within the panel and the tile that the caller promises: block and
+    // unit numbers are below their counts.
+    unsafe {
+        let mut sums = [S::splat(0.0); N];
+        for index in 0..blocks * P::UNITS {
+            let x = x.add(index * Fine::<N>::BYTES);
+            let (block, unit) = (panel.add(index / P::UNITS * P::PANEL_BYTES), index % P::UNITS);
+            let q = P::Planes::load::<S>(block.add(P::HEAD + unit * P::Planes::BYTES), part);
+            let first = P::piece_scale::<S>(block, 2 * unit, part);
+            let last = P::piece_scale::<S>(block, 2 * unit + 1, part);
+            for (t, total) in sums.iter_mut().enumerate() {
+                let (mut before, mut after) = (S::splat_int(0), S::splat_int(0));
+                if surplus::<S, P>() != 0 {
+                    let surplus = S::splat_int(surplus::<S, P>());
+                    let whole = S::broadcast(x.add(Fine::<N>::NEGATIVE + 4 * t).cast());
+                    after = S::broadcast(x.add(Fine::<N>::NEGATIVE_LAST + 4 * t).cast());
+                    before = S::mul_int(S::sub_int(whole, after), surplus);
+                    after = S::mul_int(after, surplus);
+                }
+                let x_bytes = x.add(UNIT * t);
+                let before = add_groups::<S, P, { GROUPS / 2 }>(before, &q, 0, x_bytes);
+                let after = add_groups::<S, P, { GROUPS / 2 }>(after, &q, GROUPS / 2, x_bytes);
+                let before = S::mul(S::to_f32(before), first);
+                let term = S::add(before, S::mul(S::to_f32(after), last));
+                let dx = S::splat(number(x.add(Fine::<N>::SCALE + 4 * t)));
+                *total = S::add(*total, S::mul(term, dx));
             }
         }
         sums

@@ -101,8 +101,6 @@ fn quantised_files_stay_as_close_to_their_decoded_weights_as_llama_cpp_does() {
     let prompt = &quantised.prompt;
     for (kind, facts) in &quantised.kinds {
         let model = load_in(Precision::Fast, &quantised.file(facts), 2);
-        let slow = kind == "tq1_0";
-        assert_eq!(model.file().slow_format().is_some(), slow, "{kind}");
         let layers = model.file().shape().layers;
         let got = relayed(&model, &parts(layers, 1), prompt, prompt.len());
         let squares =
