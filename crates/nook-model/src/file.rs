@@ -11,7 +11,7 @@ use nook_kernels::{CacheKind, Format};
 
 use crate::error::{Fault, ModelError};
 use crate::family::{self, Description, Expected};
-use crate::gguf::{Header, PieceOf, TensorInfo, TensorType};
+use crate::gguf::{Header, PieceOf, TensorInfo};
 use crate::hashing;
 use crate::manifest::Manifest;
 use crate::reader::Reader;

@@ -132,22 +132,8 @@ fn take_apart(format: Format, block: &[u8]) -> Parts {
             parts.d = u16::from(block[0]);
             q[0] = nibbles(&block[1..17]);
         }
-        Format::Nvfp4 => {
-            for (unit, q) in q.iter_mut().take(2).enumerate() {
-                parts.scales[unit] = half(2 * unit);
-                *q = nibbles_of_eight(&block[4 + 16 * unit..]);
-            }
-        }
-        Format::Tq1_0 => {
-            parts.d = half(52);
-            for (unit, q) in q.iter_mut().enumerate() {
-                *q = std::array::from_fn(|i| tq1_digit(block, UNIT * unit + i));
-            }
-        }
-        Format::Tq2_0 => {
-            parts.d = half(64);
-            q.iter_mut().enumerate().for_each(|(unit, q)| *q = pairs(block, unit));
-        }
+        Format::Nvfp4 => take_nvfp4(block, &mut parts),
+        Format::Tq1_0 | Format::Tq2_0 => take_ternary(format, block, &mut parts),
         Format::Q4K | Format::Q5K => {
             parts.m = half(2);
             let nibbles_at = if format == Format::Q4K { 16 } else { 48 };
@@ -194,6 +180,24 @@ fn take_apart(format: Format, block: &[u8]) -> Parts {
         _ => take_iq4_xs(block, &mut parts),
     }
     parts
+}
+
+fn take_nvfp4(block: &[u8], parts: &mut Parts) {
+    for unit in 0..2 {
+        parts.scales[unit] = u16::from_le_bytes([block[2 * unit], block[2 * unit + 1]]);
+        parts.q[unit] = nibbles_of_eight(&block[4 + 16 * unit..]);
+    }
+}
+
+fn take_ternary(format: Format, block: &[u8], parts: &mut Parts) {
+    let d = if format == Format::Tq1_0 { 52 } else { 64 };
+    parts.d = u16::from_le_bytes([block[d], block[d + 1]]);
+    for (unit, q) in parts.q.iter_mut().enumerate() {
+        *q = match format {
+            Format::Tq1_0 => std::array::from_fn(|i| tq1_digit(block, UNIT * unit + i)),
+            _ => pairs(block, unit),
+        };
+    }
 }
 
 fn take_iq4_xs(block: &[u8], parts: &mut Parts) {
