@@ -147,7 +147,7 @@ impl Architecture {
         Self::new("granitemoe", "Granite 3, mixture of experts", granite::describe),
         Self::new("granitehybrid", "Granite 4", granitehybrid::describe),
         Self::new("nemotron_h", "Nemotron-H, Nemotron Nano 2", nemotron_h::describe),
-        Self::new("nemotron_h_moe", "Nemotron 3 Nano", nemotron_h::describe),
+        Self::new("nemotron_h_moe", "Nemotron 3 Nano, Super and Puzzle", nemotron_h::describe),
         Self::new("deepseek2", "DeepSeek-V2, DeepSeek-V3, GLM-4.7-Flash", deepseek2::describe),
     ];
 

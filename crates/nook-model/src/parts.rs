@@ -41,7 +41,7 @@ pub(crate) use laurel::Laurel;
 pub(crate) use layer_inputs::{LayerInput, LayerInputs};
 pub(crate) use linear::Linear;
 pub(crate) use mamba2::Mamba2;
-pub(crate) use mixture::{ExpertBiases, Mixture, Routing, Scores, SharedExpert};
+pub(crate) use mixture::{ExpertBiases, LatentSpace, Mixture, Routing, Scores, SharedExpert};
 pub(crate) use mla::{LatentForm, Mla};
 pub(crate) use norm::{Norm, NormKind};
 pub(crate) use rope::{Factors, RopeSet, RopeSpec};

@@ -189,6 +189,7 @@ impl LayerNames<'_> {
         Mixture {
             router: self.linear("ffn_gate_inp", hidden, experts),
             choice_bias: None,
+            latent: None,
             gate: Some(stack("ffn_gate_exps.weight", hidden, width)),
             up: stack("ffn_up_exps.weight", hidden, width),
             down: stack("ffn_down_exps.weight", width, hidden),

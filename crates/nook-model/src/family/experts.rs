@@ -7,6 +7,9 @@ use crate::parts::{Activation, Dense, Mixture, Routing, Scores, SharedExpert};
 use crate::shape::{EXPERTS_MAX, FEED_FORWARD_MAX};
 use crate::weights::Named;
 
+/// The key of the width of experts.
+pub(super) const WIDTH: &str = "expert_feed_forward_length";
+
 /// What the layers with experts share.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Experts {
@@ -28,6 +31,19 @@ pub(super) fn experts(
     let Some((count, used)) = metadata.experts()? else {
         return Ok(None);
     };
+    let width = metadata.number(WIDTH, None, 1..=FEED_FORWARD_MAX)?;
+    let usual = Routing { used: used as usize, ..usual };
+    Ok(Some(Experts { width, ..experts_of_any_width(metadata, sizes, count, usual)? }))
+}
+
+/// As [`experts`], of `count` experts, without a width and with as many used as in `usual`: both
+/// may differ from layer to layer.
+pub(super) fn experts_of_any_width(
+    metadata: &Metadata<'_>,
+    sizes: &Sizes,
+    count: u32,
+    usual: Routing,
+) -> Result<Experts, Fault> {
     let scores = match metadata.number("expert_gating_func", Some(0), 0..=u32::MAX)? {
         // 0 stands in files from before the key meant anything, and counts as no key in llama.cpp.
         0 => usual.scores,
@@ -47,20 +63,19 @@ pub(super) fn experts(
         None
     };
     let scale = metadata.positive_unless_zero("expert_weights_scale")?;
-    Ok(Some(Experts {
+    Ok(Experts {
         first_layer: metadata.number("leading_dense_block_count", Some(0), 0..=sizes.layers)?,
         count,
-        width: metadata.number("expert_feed_forward_length", None, 1..=FEED_FORWARD_MAX)?,
+        width: 0,
         shared: metadata.number("expert_shared_count", Some(0), 0..=EXPERTS_MAX)?,
         routing: Routing {
-            used: used as usize,
             scores,
             renormalise: metadata.truth("expert_weights_norm")?.unwrap_or(usual.renormalise),
             scale: scale.unwrap_or(usual.scale),
             groups,
             ..usual
         },
-    }))
+    })
 }
 
 /// The mixture of one layer: gated experts, a bias of the choice where the file has one, and a

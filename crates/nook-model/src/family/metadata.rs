@@ -93,18 +93,20 @@ impl<'a> Metadata<'a> {
         range: RangeInclusive<u32>,
     ) -> Result<Vec<u32>, Fault> {
         let key = self.key(name);
-        let list: Vec<Option<u32>> = match self.header.value(&key) {
-            Some(Value::Unsigneds(numbers)) => numbers.iter().copied().map(Some).collect(),
-            Some(Value::Signeds(numbers)) => {
-                numbers.iter().map(|number| u32::try_from(*number).ok()).collect()
-            }
+        let list: Vec<i64> = match self.header.value(&key) {
+            Some(Value::Unsigneds(numbers)) => numbers.iter().copied().map(i64::from).collect(),
+            Some(Value::Signeds(numbers)) => numbers.iter().copied().map(i64::from).collect(),
             _ => return Ok(vec![self.number(name, usual, range)?; layers as usize]),
         };
         self.check_list(&key, list.len(), layers)?;
-        let inside = |number: &u32| range.contains(number);
-        let numbers: Option<Vec<u32>> = list.into_iter().map(|n| n.filter(inside)).collect();
-        let expected = || format!("numbers from {} to {}", range.start(), range.end());
-        numbers.ok_or_else(|| bad(&key, "others", expected()))
+        let checked = |(layer, number): (usize, i64)| {
+            let inside = u32::try_from(number).ok().filter(|number| range.contains(number));
+            inside.ok_or_else(|| {
+                let expected = format!("numbers from {} to {}", range.start(), range.end());
+                bad(&key, format!("{number} in layer {layer}"), expected)
+            })
+        };
+        list.into_iter().enumerate().map(checked).collect()
     }
 
     /// The truth value `name` of each of `layers` layers, if there is such a list.

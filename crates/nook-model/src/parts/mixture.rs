@@ -18,6 +18,8 @@ pub(crate) struct Mixture<W: Weights> {
     pub(crate) router: Linear<W>,
     /// (experts): what scores are raised by for the choice alone (DeepSeek-V3).
     pub(crate) choice_bias: Option<W::Numbers>,
+    /// The narrower space that the chosen experts compute in; "hidden" below is its width then.
+    pub(crate) latent: Option<LatentSpace<W>>,
     /// For each expert (`feed_forward`, hidden); absent where experts have no gate.
     pub(crate) gate: Option<W::Stack>,
     /// For each expert (`feed_forward`, hidden).
@@ -32,6 +34,16 @@ pub(crate) struct Mixture<W: Weights> {
     pub(crate) routing: Routing,
     /// An expert that every row goes through.
     pub(crate) shared: Option<SharedExpert<W>>,
+}
+
+/// The way into a narrower space and back out of it (Nemotron 3 Super). The router and the shared
+/// expert stay in the wide one.
+#[derive(Debug)]
+pub(crate) struct LatentSpace<W: Weights> {
+    /// (latent, hidden): what goes into all experts.
+    pub(crate) down: Linear<W>,
+    /// (hidden, latent): takes the weighed sum of the experts.
+    pub(crate) up: Linear<W>,
 }
 
 /// Biases of all experts.
@@ -94,6 +106,7 @@ impl<W: Weights> Mixture<W> {
         match self {
             Self { biases: Some(_), .. } => Some("biases of experts"),
             Self { gate: None, .. } => Some("experts without a gate"),
+            Self { latent: Some(_), .. } => Some("experts in a latent space"),
             _ => self.activation.needs_processor().or_else(|| shared?.needs_processor()),
         }
     }
@@ -109,6 +122,7 @@ impl Part for Mixture<Named> {
                 Some(bias) => Some(source.numbers(bias)?),
                 None => None,
             },
+            latent: self.latent.read(source)?,
             gate: self.gate.as_ref().map(|gate| source.stack(gate)).transpose()?,
             up: source.stack(&self.up)?,
             down: source.stack(&self.down)?,
@@ -121,6 +135,14 @@ impl Part for Mixture<Named> {
             routing: self.routing,
             shared: self.shared.read(source)?,
         })
+    }
+}
+
+impl Part for LatentSpace<Named> {
+    type With<W: Weights> = LatentSpace<W>;
+
+    fn read<S: Source>(&self, source: &mut S) -> Result<LatentSpace<S::Into>, Fault> {
+        Ok(LatentSpace { down: self.down.read(source)?, up: self.up.read(source)? })
     }
 }
 
@@ -174,6 +196,47 @@ impl Mixture<Held> {
         buffers: &mut Buffers,
     ) -> Result<(), Broken> {
         self.choose(routed, step, buffers)?;
+        match &self.latent {
+            Some(latent) => self.in_latent_space(latent, x, out, step, buffers)?,
+            None => self.chosen(x, out, step, buffers)?,
+        }
+        match &self.shared {
+            Some(shared) => shared.forward(x, out, step, buffers),
+            None => Ok(()),
+        }
+    }
+
+    /// What the chosen experts make of rows `x` (n, hidden) by way of `latent`, into `out` (n,
+    /// hidden).
+    fn in_latent_space(
+        &self,
+        latent: &LatentSpace<Held>,
+        x: &[f32],
+        out: &mut [f32],
+        step: &Step<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Broken> {
+        // The experts use `buffers` themselves; these two are taken out for the while.
+        let (mut inputs, mut sums) =
+            (std::mem::take(&mut buffers.latent), std::mem::take(&mut buffers.spare));
+        let numbers = step.rows() * latent.down.rows();
+        let (input, sum) = (sized(&mut inputs, numbers), sized(&mut sums, numbers));
+        latent.down.forward(step.compute, &mut buffers.scratch, x, input)?;
+        self.chosen(input, sum, step, buffers)?;
+        latent.up.forward(step.compute, &mut buffers.scratch, sum, out)?;
+        (buffers.latent, buffers.spare) = (inputs, sums);
+        Ok(())
+    }
+
+    /// The weighed sum of what the chosen experts make of rows `x`, into `out`: both are as wide as
+    /// what the experts compute in.
+    fn chosen(
+        &self,
+        x: &[f32],
+        out: &mut [f32],
+        step: &Step<'_>,
+        buffers: &mut Buffers,
+    ) -> Result<(), Broken> {
         out.fill(0.0);
         let mut from = 0;
         while let Some(first) = buffers.experts.choices.get(from) {
@@ -182,9 +245,6 @@ impl Mixture<Held> {
             let count = same.iter().take_while(|choice| choice.expert == expert).count();
             self.expert(expert, from..from + count, x, out, step, buffers)?;
             from += count;
-        }
-        if let Some(shared) = &self.shared {
-            shared.forward(x, out, step, buffers)?;
         }
         Ok(())
     }

@@ -84,11 +84,14 @@ pub enum Family {
     Lfm2Moe,
     /// Granite 4: Mamba-2, experts beside a shared one.
     GraniteHybrid,
+    /// Nemotron 3 Puzzle: layers of one part; experts in a latent space, whose width and number
+    /// used differ from layer to layer.
+    NemotronHMoe,
 }
 
 impl Family {
     /// Every family.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Llama,
         Self::Mistral,
         Self::Mixtral,
@@ -121,6 +124,7 @@ impl Family {
         Self::Gemma4,
         Self::Lfm2Moe,
         Self::GraniteHybrid,
+        Self::NemotronHMoe,
     ];
 
     /// What `general.architecture` says.
@@ -149,6 +153,7 @@ impl Family {
             Self::Gemma4 => "gemma4",
             Self::Lfm2Moe => "lfm2moe",
             Self::GraniteHybrid => "granitehybrid",
+            Self::NemotronHMoe => "nemotron_h_moe",
             Self::Deepseek2 | Self::Deepseek2Whole | Self::Deepseek2Lite | Self::Deepseek3 => {
                 "deepseek2"
             }
@@ -158,7 +163,8 @@ impl Family {
     /// Whether some layers are mixtures of experts.
     #[must_use]
     pub fn has_experts(self) -> bool {
-        let newer = matches!(self, Self::GptOss | Self::Lfm2Moe | Self::GraniteHybrid);
+        let hybrid = matches!(self, Self::Lfm2Moe | Self::GraniteHybrid | Self::NemotronHMoe);
+        let newer = hybrid || self == Self::GptOss;
         let older = matches!(self, Self::Mixtral | Self::Qwen3Moe | Self::Llama4);
         self.is_deepseek() || newer || older
     }
@@ -166,8 +172,8 @@ impl Family {
     /// Whether it has layers that candle has no code for.
     #[must_use]
     pub fn needs_processor(self) -> bool {
-        let newer = matches!(self, Self::GptOss | Self::Lfm2Moe | Self::GraniteHybrid);
-        newer || matches!(self, Self::Gemma3n | Self::Gemma4)
+        let hybrid = matches!(self, Self::Lfm2Moe | Self::GraniteHybrid | Self::NemotronHMoe);
+        hybrid || matches!(self, Self::GptOss | Self::Gemma3n | Self::Gemma4)
     }
 
     /// Whether layer `layer` of a Gemma 3n or 4 sees a window alone.
@@ -180,8 +186,14 @@ impl Family {
         match self {
             Self::Qwen35 => layer % 4 != 3,
             Self::Lfm2Moe | Self::GraniteHybrid => layer % 3 != 2,
+            Self::NemotronHMoe => layer.is_multiple_of(3),
             _ => false,
         }
+    }
+
+    /// Whether layer `layer` of a Nemotron-H is a mixture and nothing else.
+    pub(super) fn is_mixture_alone(self, layer: u32) -> bool {
+        self == Self::NemotronHMoe && layer % 3 == 1
     }
 
     /// Whether it has multi-head latent attention.
@@ -220,7 +232,7 @@ impl Family {
             Self::Smollm3 => Recipe { layers: 5, ..recipe },
             Self::Gemma3n | Self::Gemma4 => Recipe { layers: 7, ..recipe },
             Self::Lfm2Moe => Recipe { layers: 6, experts_used: 3, ..recipe },
-            Self::GraniteHybrid => Recipe { layers: 6, ..untied },
+            Self::GraniteHybrid | Self::NemotronHMoe => Recipe { layers: 6, ..untied },
             Self::GptOss => Recipe { head_dim: 32, experts_used: 3, ..untied },
             Self::Gemma | Self::Gemma2 => Recipe { head_dim: 32, kv_heads: 1, ..recipe },
             Self::Gemma2Large => Recipe { layers: 46, head_dim: 32, ..recipe },
@@ -249,6 +261,11 @@ fn number(number: u32) -> Value {
     Value::Unsigned(u64::from(number))
 }
 
+/// A number for each layer, signed as llama.cpp's converter writes lists.
+fn by_layer(recipe: &Recipe, of: impl Fn(u32) -> u32) -> Value {
+    Value::Signeds((0..recipe.layers).map(|layer| of(layer) as i32).collect())
+}
+
 /// Written in single precision, as all fractions are.
 fn fraction(number: f64) -> Value {
     Value::Float(f64::from(number as f32))
@@ -270,22 +287,26 @@ fn common(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
     let absorbed = family.is_deepseek() && family != Family::Deepseek2Whole;
     let kv_heads = match family {
         // None in layers without attention.
-        Family::Lfm2Moe | Family::GraniteHybrid => {
-            let of = |layer| if family.is_recurrent(layer) { 0 } else { recipe.kv_heads as i32 };
-            Value::Signeds((0..recipe.layers).map(of).collect())
+        Family::Lfm2Moe | Family::GraniteHybrid | Family::NemotronHMoe => {
+            let has_none = |layer| family.is_recurrent(layer) || family.is_mixture_alone(layer);
+            by_layer(recipe, |layer| if has_none(layer) { 0 } else { recipe.kv_heads })
         }
         // One in layers that see everything.
         Family::Gemma4 => {
-            let of = |layer| if Family::slides(layer) { recipe.kv_heads as i32 } else { 1 };
-            Value::Signeds((0..recipe.layers).map(of).collect())
+            by_layer(recipe, |layer| if Family::slides(layer) { recipe.kv_heads } else { 1 })
         }
         _ => number(if absorbed { 1 } else { recipe.kv_heads }),
+    };
+    let width = match family {
+        // 0 in layers without a feed-forward part.
+        Family::NemotronHMoe => by_layer(recipe, |layer| recipe.own_expert_width(layer)),
+        _ => number(recipe.feed_forward),
     };
     vec![
         ("block_count", number(recipe.layers)),
         ("context_length", number(recipe.context_length)),
         ("embedding_length", number(recipe.hidden)),
-        ("feed_forward_length", number(recipe.feed_forward)),
+        ("feed_forward_length", width),
         ("attention.head_count", number(recipe.heads)),
         ("attention.head_count_kv", kv_heads),
         (epsilon_key, fraction(epsilon)),
@@ -321,7 +342,7 @@ fn heads(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
 }
 
 fn rope(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
-    if family == Family::GraniteHybrid {
+    if matches!(family, Family::GraniteHybrid | Family::NemotronHMoe) {
         // Nothing turns.
         return vec![("rope.scaling.finetuned", Value::Bool(false))];
     }
@@ -438,6 +459,7 @@ fn own(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
             keys.extend(mamba(recipe));
             keys
         }
+        Family::NemotronHMoe => nemotron_h_moe(recipe),
         Family::Granite => vec![
             ("embedding_scale", fraction(12.0)),
             ("residual_scale", fraction(0.22)),
@@ -503,6 +525,22 @@ fn deepseek(family: Family, recipe: &Recipe) -> Vec<(&'static str, Value)> {
         ("expert_weights_norm", Value::Bool(is_third)),
         ("expert_gating_func", number(if is_third { 2 } else { 1 })),
     ]);
+    keys
+}
+
+fn nemotron_h_moe(recipe: &Recipe) -> Vec<(&'static str, Value)> {
+    let mut keys = vec![
+        ("expert_count", number(recipe.experts)),
+        ("expert_used_count", by_layer(recipe, |layer| recipe.own_experts_used(layer))),
+        ("expert_feed_forward_length", by_layer(recipe, |layer| recipe.own_expert_width(layer))),
+        ("expert_shared_count", number(1)),
+        ("expert_shared_feed_forward_length", number(recipe.feed_forward)),
+        ("expert_weights_norm", Value::Bool(true)),
+        ("expert_weights_scale", fraction(2.5)),
+        ("expert_group_count", number(1)),
+        ("moe_latent_size", number(recipe.latent_width())),
+    ];
+    keys.extend(mamba(recipe));
     keys
 }
 

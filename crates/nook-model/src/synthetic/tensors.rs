@@ -66,6 +66,23 @@ impl Recipe {
         self.layers / 2 + 1
     }
 
+    /// Width of one expert in layer `layer` of a Nemotron-H; 0 where there are none.
+    pub(super) fn own_expert_width(&self, layer: u32) -> u32 {
+        let is_mixture = self.family.is_mixture_alone(layer);
+        if is_mixture { (1 + layer / 3) * self.expert_feed_forward } else { 0 }
+    }
+
+    /// Experts that a position uses in layer `layer` of a Nemotron-H; 0 where there are none.
+    pub(super) fn own_experts_used(&self, layer: u32) -> u32 {
+        let is_mixture = self.family.is_mixture_alone(layer);
+        if is_mixture { self.experts_used + layer / 3 } else { 0 }
+    }
+
+    /// Width that the experts of a Nemotron-H compute in.
+    pub(super) fn latent_width(&self) -> u32 {
+        self.hidden / 2
+    }
+
     pub(super) fn mamba(&self) -> Mamba {
         let (heads, dim) = (2 * self.heads, self.head_dim);
         Mamba { kernel: 4, heads, dim, groups: 2, places: self.head_dim }
@@ -164,6 +181,7 @@ fn norms(recipe: &Recipe, listing: &mut Listing) {
         Family::Olmo2 => &["post_attention_norm", "post_ffw_norm"],
         Family::Qwen35 | Family::GptOss => &["attn_norm", "post_attention_norm"],
         Family::Gemma => &["attn_norm", "ffn_norm"],
+        Family::NemotronHMoe => &["attn_norm"],
         Family::Glm4 => &["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"],
         family if family.is_gemma() => {
             &["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"]
@@ -184,7 +202,10 @@ fn mixer(recipe: &Recipe, layer: u32, listing: &mut Listing) {
         Family::Lfm2Moe if recipe.family.is_recurrent(layer) => short_conv(recipe, listing),
         Family::Gemma3n => gemma3n(recipe, listing),
         Family::Gemma4 => gemma4(recipe, layer, listing),
-        Family::GraniteHybrid if recipe.family.is_recurrent(layer) => mamba(recipe, listing),
+        Family::GraniteHybrid | Family::NemotronHMoe if recipe.family.is_recurrent(layer) => {
+            mamba(recipe, listing);
+        }
+        family if family.is_mixture_alone(layer) => {}
         family if family.is_latent() => latent(recipe, listing),
         _ => attention(recipe, listing),
     }
@@ -348,6 +369,8 @@ fn feed_forward(recipe: &Recipe, layer: u32, listing: &mut Listing) {
             experts(recipe, width, listing);
             gated("_shexp", hidden, recipe.expert_feed_forward, listing);
         }
+        family if family.is_mixture_alone(layer) => squared_experts(recipe, layer, listing),
+        Family::NemotronHMoe => {}
         Family::Lfm2Moe if layer >= 2 => {
             experts(recipe, recipe.expert_feed_forward, listing);
             listing.put("exp_probs_b.bias", &[recipe.experts]);
@@ -389,6 +412,20 @@ fn biased_experts(recipe: &Recipe, listing: &mut Listing) {
     for (name, width) in [("gate", width), ("up", width), ("down", hidden)] {
         listing.put(&format!("ffn_{name}_exps.bias"), &[width, recipe.experts]);
     }
+}
+
+/// Experts without gates in a latent space, and a shared one in the wide one.
+fn squared_experts(recipe: &Recipe, layer: u32, listing: &mut Listing) {
+    let (hidden, count, latent) = (recipe.hidden, recipe.experts, recipe.latent_width());
+    let (width, shared) = (recipe.own_expert_width(layer), recipe.feed_forward);
+    listing.weight("ffn_gate_inp", &[hidden, count]);
+    listing.put("exp_probs_b.bias", &[count]);
+    listing.weight("ffn_latent_down", &[hidden, latent]);
+    listing.weight("ffn_latent_up", &[latent, hidden]);
+    listing.weight("ffn_up_exps", &[latent, width, count]);
+    listing.weight("ffn_down_exps", &[width, latent, count]);
+    listing.weight("ffn_up_shexp", &[hidden, shared]);
+    listing.weight("ffn_down_shexp", &[shared, hidden]);
 }
 
 fn experts(recipe: &Recipe, width: u32, listing: &mut Listing) {

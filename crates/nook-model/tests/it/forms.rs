@@ -11,6 +11,7 @@ mod biases;
 mod experts;
 mod gemma3;
 mod granite;
+mod nemotron_h;
 mod predicting;
 mod qwen3next;
 mod remade;

@@ -23,6 +23,7 @@ mod llama;
 mod llama4;
 mod minicpm3;
 mod model;
+mod nemotron_h;
 mod olmo2;
 mod phi3;
 mod qwen;
@@ -45,6 +46,7 @@ pub(crate) fn logits(path: &Path, ids: &[u32], numerics: Numerics) -> Vec<f64> {
         "gpt-oss" => gpt_oss::logits(&model, ids),
         "lfm2moe" => lfm2::logits(&model, ids),
         "granitehybrid" => granitehybrid::logits(&model, ids),
+        "nemotron_h_moe" => nemotron_h::logits(&model, ids),
         "llama4" => llama4::logits(&model, ids),
         "qwen2" | "qwen2moe" | "qwen3" | "qwen3moe" => qwen::logits(&model, ids),
         "qwen35" => qwen35::logits(&model, ids),

@@ -11,7 +11,7 @@ use super::recorder::Recorder;
 use super::step::GpuStep;
 use super::weights::OnGpu;
 use crate::loaded::session::StepError;
-use crate::parts::{Broken, Choice, Dense, Mixture, SharedExpert};
+use crate::parts::{Broken, Choice, Dense, LatentSpace, Mixture, SharedExpert};
 
 impl Mixture<OnGpu> {
     /// Rows `x` (n, hidden) into `out` (n, hidden).
@@ -38,8 +38,16 @@ impl Mixture<OnGpu> {
         let hidden = self.router.matrix.columns();
         let router = recorder.buffers.spare.sized(recorder.gpu, n * experts)?;
         recorder.forward_all(routed, n, &[(&self.router, &router)])?;
+        let latent = match &self.latent {
+            Some(latent) => Some(latent.on_gpu(x, n, recorder)?),
+            None => None,
+        };
+        let (input, sum, width) = match &latent {
+            Some(LatentRows { input, sum, width }) => (&**input, &**sum, *width),
+            None => (x, out, hidden),
+        };
         // What is added up below begins as nothing.
-        recorder.commands.each(out, n * hidden, 1, Each::Clear)?;
+        recorder.commands.each(sum, n * width, 1, Each::Clear)?;
         let mut scores = recorder.commands.read_floats(&router, 0, n * experts)?;
         recorder.go_on()?;
         let numbers = self.numbers();
@@ -57,7 +65,10 @@ impl Mixture<OnGpu> {
             recorder.commands.copy(&rows, at, &own_rows, 0, same.len())?;
             recorder.commands.copy(&weights, at, &own_weights, 0, same.len())?;
             at += same.len();
-            self.expert(same, x, out, [&own_rows, &own_weights], recorder)?;
+            self.expert(same, input, sum, [&own_rows, &own_weights], recorder)?;
+        }
+        if let Some(latent) = &self.latent {
+            recorder.forward_all(sum, n, &[(&latent.up, out)])?;
         }
         match &self.shared {
             Some(shared) => shared.on_gpu(x, n, hidden, out, recorder),
@@ -126,6 +137,31 @@ impl Mixture<OnGpu> {
         }
         recorder.commands.each(&gates, n * wide, 1, self.activation.times_on_gpu(&ups))?;
         Ok(gates)
+    }
+}
+
+/// What experts in a latent space compute with, on a GPU.
+struct LatentRows {
+    /// (n, width)
+    input: Arc<Buffer>,
+    /// (n, width): for the weighed sum of the experts.
+    sum: Arc<Buffer>,
+    width: usize,
+}
+
+impl LatentSpace<OnGpu> {
+    /// Rows `x` (n, hidden) in the latent space, and room for what experts make of them.
+    fn on_gpu(
+        &self,
+        x: &Buffer,
+        n: usize,
+        recorder: &mut Recorder<'_>,
+    ) -> Result<LatentRows, StepError> {
+        let width = self.down.matrix.rows();
+        let input = recorder.buffers.latent.sized(recorder.gpu, n * width)?;
+        let sum = recorder.buffers.mixed.sized(recorder.gpu, n * width)?;
+        recorder.forward_all(x, n, &[(&self.down, &input)])?;
+        Ok(LatentRows { input, sum, width })
     }
 }
 

@@ -80,9 +80,15 @@ pub(super) fn mixture(model: &Model, layer: usize, router: Router, x: &Rows) -> 
     x.iter().map(|x| mixture_of_row(model, layer, router, x)).collect()
 }
 
-fn mixture_of_row(model: &Model, layer: usize, router: Router, x: &[f64]) -> Vec<f64> {
-    let name = |part: &str| format!("blk.{layer}.ffn_{part}.weight");
-    let scores = model.times_plane(&name("gate_inp"), 0, x);
+/// The `used` experts that the router of layer `layer` chooses for `x`, each with its share.
+pub(super) fn choose(
+    model: &Model,
+    layer: usize,
+    router: Router,
+    used: usize,
+    x: &[f64],
+) -> Vec<(usize, f64)> {
+    let scores = model.times_plane(&format!("blk.{layer}.ffn_gate_inp.weight"), 0, x);
     let weights = match router.gate {
         Gate::Softmax => softmax(&scores),
         Gate::Sigmoid => scores.iter().copied().map(sigmoid).collect(),
@@ -95,13 +101,16 @@ fn mixture_of_row(model: &Model, layer: usize, router: Router, x: &[f64]) -> Vec
     }
     let mut chosen: Vec<usize> = (0..merits.len()).collect();
     chosen.sort_by(|a, b| merits[*b].total_cmp(&merits[*a]));
-    chosen.truncate(model.size("expert_used_count"));
+    chosen.truncate(used);
     let total: f64 = chosen.iter().map(|expert| weights[*expert]).sum();
+    let total = if router.normalise { total } else { 1.0 };
+    chosen.into_iter().map(|expert| (expert, weights[expert] / total * router.scale)).collect()
+}
 
+fn mixture_of_row(model: &Model, layer: usize, router: Router, x: &[f64]) -> Vec<f64> {
+    let name = |part: &str| format!("blk.{layer}.ffn_{part}.weight");
     let mut out = vec![0.0; x.len()];
-    for expert in chosen {
-        let share = if router.normalise { weights[expert] / total } else { weights[expert] };
-        let share = share * router.scale;
+    for (expert, share) in choose(model, layer, router, model.size("expert_used_count"), x) {
         let before = if router.weighs == Weighs::Input { share } else { 1.0 };
         let x: Vec<f64> = x.iter().map(|x| x * before).collect();
         let gate = model.times_plane(&name("gate_exps"), expert, &x);

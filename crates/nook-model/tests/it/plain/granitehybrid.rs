@@ -43,7 +43,7 @@ pub(super) fn logits(model: &Model, ids: &[u32]) -> Rows {
 }
 
 /// The state space model, one position after another.
-fn remember(model: &Model, layer: usize, x: &Rows) -> Rows {
+pub(super) fn remember(model: &Model, layer: usize, x: &Rows) -> Rows {
     let name = |part: &str| format!("blk.{layer}.{part}");
     let heads = model.size("ssm.time_step_rank");
     let inner = model.size("ssm.inner_size");
