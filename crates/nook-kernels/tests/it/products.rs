@@ -75,8 +75,18 @@ fn four_bit_floats(nibbles: Vec<i32>) -> Vec<i32> {
     nibbles.iter().map(|q| values[*q as usize]).collect()
 }
 
-/// Numbers of a unit of `TQ2_0`.
-fn ternary(block: &[u8], unit: usize) -> Vec<i32> {
+/// Scale of a unit of `IQ4_XS`.
+fn uneven_scale(block: &[u8], unit: usize) -> i32 {
+    let low = block[4 + unit / 2] >> (4 * (unit % 2)) & 15;
+    let high = u16::from_le_bytes([block[2], block[3]]) >> (2 * unit) & 3;
+    i32::from(u16::from(low) | high << 4) - 32
+}
+
+/// Numbers of a unit of `TQ1_0` or `TQ2_0`.
+fn ternary(format: Format, block: &[u8], unit: usize) -> Vec<i32> {
+    if format == Format::Tq1_0 {
+        return (0..32).map(|k| digit_of_fraction(block, 32 * unit + k)).collect();
+    }
     let bytes = &block[32 * (unit / 4)..][..32];
     bytes.iter().map(|byte| i32::from(byte >> (2 * (unit % 4)) & 3) - 1).collect()
 }
@@ -169,23 +179,13 @@ fn take_apart(format: Format, row: &[u8]) -> Vec<Apart> {
                 d = 2f64.powi(i32::from(block[0]) - 128) as f32;
                 pieces.push((1, 0, four_bit_floats(nibbles(1))));
             }
-            Format::Tq1_0 => {
-                d = half(block, 52);
-                let digit = |unit: usize, k: usize| digit_of_fraction(block, 32 * unit + k);
-                let digits = |unit| (0..32).map(|k| digit(unit, k)).collect();
-                pieces = (0..8).map(|unit| (1, 0, digits(unit))).collect();
-            }
-            Format::Tq2_0 => {
-                d = half(block, 64);
-                pieces = (0..8).map(|unit| (1, 0, ternary(block, unit))).collect();
+            Format::Tq1_0 | Format::Tq2_0 => {
+                d = half(block, if format == Format::Tq1_0 { 52 } else { 64 });
+                pieces = (0..8).map(|unit| (1, 0, ternary(format, block, unit))).collect();
             }
             Format::Iq4Xs => {
-                for unit in 0..8 {
-                    let low = block[4 + unit / 2] >> (4 * (unit % 2)) & 15;
-                    let high = u16::from_le_bytes([block[2], block[3]]) >> (2 * unit) & 3;
-                    let scale = (u16::from(low) | high << 4) as i16 - 32;
-                    pieces.push((i32::from(scale), 0, bell(nibbles(8 + 16 * unit))));
-                }
+                let scale = |unit| uneven_scale(block, unit);
+                pieces = (0..8).map(|u| (scale(u), 0, bell(nibbles(8 + 16 * u)))).collect();
             }
             _ => (d, pieces) = codes(format, block),
         }
